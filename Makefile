@@ -1,0 +1,45 @@
+# Each target builds what it needs from nothing, into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test check format lint types layers clean help
+
+help:  ## what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+.venv/pyvenv.cfg:
+	$(PYTHON) -m venv .venv
+
+.venv/.runtime: .venv/pyvenv.cfg pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	@touch $@
+
+.venv/.dev: .venv/.runtime
+	$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+demo: .venv/.runtime  ## train on the embedded phantom, supervised and CoraNet, and show what came out (3 minutes)
+	$(BIN)/coranet demo --out runs/demo
+
+test: .venv/.dev  ## the tests, but for those marked slow or gpu
+	$(BIN)/python -m pytest -q
+
+format: .venv/.dev  ## write the code in the house's format
+	$(BIN)/ruff check --fix --quiet src tests
+	$(BIN)/ruff format --quiet src tests
+
+lint: .venv/.dev
+	$(BIN)/ruff format --check --quiet src tests
+	$(BIN)/ruff check --quiet src tests
+
+types: .venv/.dev
+	$(BIN)/mypy
+
+layers: .venv/.dev
+	$(BIN)/lint-imports --no-cache
+
+check: lint types layers test  ## format, lint, types, layers, tests: what every commit passes
+
+clean:
+	rm -rf .venv

@@ -1,0 +1,49 @@
+"""Segmentation from a few labelled and many unlabelled scans, with a map of what is uncertain.
+
+    coranet.train("SCANS", "RUN")                              as `coranet train`
+    coranet.load("RUN").predict(image)                         an array or a file: labels, uncertain region, probabilities
+    coranet.evaluate("PREDICTIONS", "LABELS").to_json()        as `coranet evaluate`
+
+Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coranet.version import __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from coranet.engine.trained import Trained
+    from coranet.evaluation.scores import Scores
+
+__all__ = ["__version__", "evaluate", "load", "train"]
+
+
+def train(data: Path | str, out: Path | str, *, resume: bool = False, **options: Any) -> Path:
+    """Train on a folder of scans into a run folder; options are those of `coranet.experiments.launch.Options`."""
+    from coranet.experiments.launch import Options
+    from coranet.experiments.launch import train as launch
+
+    return launch(data, out, Options(**options), resume=resume)
+
+
+def load(run: Path | str, device: str | None = None, *, uncertainty: bool = True) -> Trained:
+    """A trained run, ready to predict."""
+    from pathlib import Path
+
+    from coranet.engine.trained import Trained
+    from coranet.experiments.launch import find_device
+
+    return Trained.load(Path(run), find_device(device), uncertainty=uncertainty)
+
+
+def evaluate(predictions: Path | str, labels: Path | str, *, per_slice: bool = False) -> Scores:
+    """Score a folder of label maps, or one, against the truth."""
+    from pathlib import Path
+
+    from coranet.evaluation import evaluate as score
+
+    return score(Path(predictions), Path(labels), per_slice=per_slice)

@@ -1,0 +1,66 @@
+"""The command `coranet`: one file a verb, and nothing heavy imported before it is known which one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import tyro
+
+from coranet.cli.demo import Demo
+from coranet.cli.doctor import Doctor
+from coranet.cli.evaluate import Evaluate
+from coranet.cli.methods import Methods
+from coranet.cli.predict import Predict
+from coranet.cli.train import Train
+from coranet.errors import InputError
+from coranet.version import __version__
+
+
+class Verb(Protocol):
+    """What each file of this room offers."""
+
+    def __call__(self) -> int:
+        """Do it; the exit status."""
+
+
+VERBS: dict[str, Callable[..., Verb]] = {
+    "demo": Demo,
+    "doctor": Doctor,
+    "train": Train,
+    "predict": Predict,
+    "evaluate": Evaluate,
+    "methods": Methods,
+}
+
+ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and see what is uncertain.
+
+    coranet demo                                  three minutes, nothing needed
+    coranet doctor SCANS                          is my folder in order?
+    coranet train SCANS --out RUN                 prepare, split and train
+    coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions
+    coranet evaluate FOLDER LABELS                honest scores
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a verb and exit: 0 done, 1 a problem with the input, 2 wrong usage."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments == ["--version"]:
+        sys.stdout.write(f"coranet {__version__}\n")
+        sys.exit(0)
+    verb = tyro.extras.subcommand_cli_from_dict(
+        VERBS, prog="coranet", description=ABOUT, args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
+    )
+    try:
+        sys.exit(verb())
+    except InputError as error:
+        sys.stderr.write(f"coranet: {error}\n")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.stderr.write("coranet: stopped.\n")
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,56 @@
+"""`coranet predict`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict:
+    """Label scans with a trained run, and mark what is uncertain.
+
+    For each scan: <case>.nii.gz, the label map, and <case>_uncertain.nii.gz, 1 where it should be looked at: where the
+    conservative and the radical head disagree, or for other methods where no class reaches a probability of 0.9. Grid and
+    affine are the scan's own.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The folder that `coranet train --out` made."""
+    scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCANS")]
+    """A NIfTI file, or a folder of them (_0000, _0001 for several channels)."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Where predictions go."""
+    probabilities: bool = False
+    """Also write <case>_probabilities.nii.gz, one volume for each class."""
+    masks: bool = False
+    """Also write <case>_conservative.nii.gz and <case>_radical.nii.gz, where the method has them."""
+    no_uncertainty: bool = False
+    """Load and run the encoder and its main head alone."""
+    device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
+        None
+    )
+    """cpu, cuda or cuda:1."""
+
+    def __call__(self) -> int:
+        """Predict."""
+        from coranet.cli.show import counting, say
+        from coranet.engine.trained import Trained
+        from coranet.experiments.launch import find_device
+
+        trained = Trained.load(self.run, find_device(self.device), uncertainty=not self.no_uncertainty)
+        what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
+        say(f"A network of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
+        with counting() as on_progress:
+            cases = trained.predict_files(
+                self.scans,
+                self.out,
+                probabilities=self.probabilities,
+                masks=self.masks,
+                on_progress=lambda done, total, name: on_progress("predicting", done, total),
+            )
+        say(f"Predicted {len(cases)} scans: {self.out}")
+        return 0

@@ -1,0 +1,65 @@
+"""Random views: parameters are drawn here, in one place, and applied by `ops.warp`, so that they can be replayed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from coranet.errors import InputError
+from coranet.ops.warp import Warp
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augment:
+    """How far views of an image may differ. The defaults are the paper's for two dimensions."""
+
+    rotate: float = 30.0
+    """Degrees to either side, in the plane of the first two axes."""
+    scale: tuple[float, float] = (0.5, 2.0)
+    """Smallest and largest magnification, drawn evenly on a logarithmic scale."""
+    flip: bool = True
+    """Mirror each of the first two axes, one time in two."""
+    crop: bool = True
+    """Cut windows at random places; otherwise from the middle."""
+    share: float = 1.0
+    """How often a view is turned and scaled at all."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale[0] <= self.scale[1]:
+            raise InputError(f"augment.scale goes from small to large and is positive, not {self.scale}.")
+
+    def draw(self, sizes: Tensor, window: tuple[int, ...], generator: torch.Generator) -> Warp:
+        """One warp for each image.
+
+        Args:
+            sizes: `(B, D)`, the images' own sizes.
+            window: what is cut, `D` numbers.
+            generator: of the random numbers, on the CPU.
+        """
+        count, dims = sizes.shape
+        span = torch.tensor(window)
+        low, high = (sizes - span).clamp(max=0), (sizes - span).clamp(min=0)
+        # Random numbers are drawn whether they are used or not, so that one setting does not shift another's.
+        place = torch.rand(count, dims, generator=generator)
+        turn, size, used = torch.rand(3, count, generator=generator)
+        mirror = torch.rand(count, dims, generator=generator) < 0.5
+        anywhere, middle = low + (place * (high - low + 1)).floor(), ((sizes - span) / 2).floor()
+        corner = anywhere if self.crop else middle
+        # Both centres lie half a window from integer corners: an upright window meets voxels exactly.
+        centre = (span - 1) / 2
+        return Warp(self._matrix(turn, size, used, mirror), centre.expand(count, -1), corner + centre, window)
+
+    def _matrix(self, turn: Tensor, size: Tensor, used: Tensor, mirror: Tensor) -> Tensor:
+        applied = used < self.share
+        angle = torch.where(applied, math.radians(self.rotate) * (2 * turn - 1), 0.0)
+        smallest, largest = (math.log(s) for s in self.scale)
+        scale = torch.where(applied, torch.exp(smallest + (largest - smallest) * size), 1.0)
+        matrix = torch.eye(mirror.shape[1]).repeat(len(turn), 1, 1)
+        cos, sin = torch.cos(angle) / scale, torch.sin(angle) / scale
+        matrix[:, 0, 0], matrix[:, 0, 1], matrix[:, 1, 0], matrix[:, 1, 1] = cos, -sin, sin, cos
+        if self.flip:
+            matrix[:, :, :2] *= torch.where(mirror[:, :2], -1.0, 1.0).unsqueeze(1)
+        return matrix

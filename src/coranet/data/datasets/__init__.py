@@ -1,0 +1,1 @@
+"""Where scans come from, one dataset a file."""

@@ -1,0 +1,137 @@
+"""`dataset.json`: what a folder of scans says of itself, in nnU-Net's words or in those of the Medical Decathlon."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coranet.data.problem import FileError, Problem
+from coranet.data.readers.nifti import ENDINGS
+
+EXAMPLE = '{"channel_names": {"0": "CT"}, "labels": {"background": 0, "organ": 1}, "file_ending": ".nii.gz"}'
+"""The least a `dataset.json` says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """The contents of a `dataset.json`, in one form."""
+
+    name: str
+    channels: tuple[str, ...]
+    classes: Mapping[int, str]
+    """0 is background."""
+    patients: Mapping[str, str]
+    """From a case's name to its patient, where the file says so."""
+
+
+def read_description(root: Path) -> tuple[Description | None, list[Problem]]:
+    """The description of a dataset, or all that is wrong with it."""
+    path = root / "dataset.json"
+    problems = []
+    parts: dict[str, Any] = {}
+    try:
+        data = read_json(path)
+    except FileError as error:
+        return None, [error.problem]
+    for name, parse in (
+        ("channels", _channels),
+        ("classes", read_classes),
+        ("patients", _patients),
+        ("ending", _ending),
+    ):
+        try:
+            parts[name] = parse(path, data)
+        except FileError as error:
+            problems.append(error.problem)
+    if problems:
+        return None, problems
+    del parts["ending"]
+    return Description(name=str(data.get("name", root.resolve().name)), **parts), []
+
+
+def read_json(path: Path) -> Mapping[str, Any]:
+    """The object in a `dataset.json`."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as error:
+        raise FileError(
+            path, "does not exist", f"Write one that names channels and classes, such as {EXAMPLE}"
+        ) from error
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise FileError(path, f"is not valid JSON at {where} ({error.msg})", "Correct it there") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(path, f"cannot be read ({error})", "Make it a text file that you may read") from error
+    if not isinstance(data, dict):
+        raise FileError(path, "is not a JSON object", f"Write it like {EXAMPLE}")
+    return data
+
+
+def _channels(path: Path, data: Mapping[str, Any]) -> tuple[str, ...]:
+    named = data.get("channel_names", data.get("modality"))
+    if not isinstance(named, dict) or not named:
+        remedy = 'Add "channel_names", such as {"0": "T1", "1": "T2"}'
+        raise FileError(path, 'names no channels ("channel_names" or "modality")', remedy)
+    if set(named) != {str(i) for i in range(len(named))}:
+        remedy = "Number them 0, 1, 2 ... as the files are: _0000, _0001, _0002"
+        raise FileError(path, f"numbers its channels {', '.join(named)}", remedy)
+    return tuple(str(named[str(i)]) for i in range(len(named)))
+
+
+def read_classes(path: Path, data: Mapping[str, Any]) -> Mapping[int, str]:
+    """Names by number, 0 the background."""
+    labels = data.get("labels")
+    if not isinstance(labels, dict):
+        remedy = 'Add "labels", such as {"background": 0, "organ": 1}'
+        raise FileError(path, 'names no classes ("labels")', remedy)
+    numbered = [_class(path, key, value) for key, value in labels.items()]
+    classes = dict(sorted(numbered))
+    if len(classes) < len(labels):
+        raise FileError(path, '"labels" gives one number to several classes', "Give each class its own")
+    if len(set(classes.values())) < len(classes):
+        raise FileError(path, '"labels" gives one name to several classes', "Give each class its own")
+    if 0 not in classes:
+        raise FileError(path, '"labels" has no background', 'Add "background": 0')
+    if len(classes) < 2:
+        raise FileError(path, '"labels" has only background', 'Add what is to be segmented, such as "organ": 1')
+    if list(classes) != list(range(len(classes))):
+        remedy = "Number them 0, 1, 2 ... without a gap, in the label files too"
+        raise FileError(path, f'"labels" has the numbers {", ".join(map(str, classes))}', remedy)
+    if len(classes) > 256:
+        raise FileError(path, f'"labels" has {len(classes)} classes', "Merge them to 256 at most")
+    return classes
+
+
+def _class(path: Path, key: str, value: Any) -> tuple[int, str]:
+    """A number and its name, from `name: number` or from the older `number: name`."""
+    if isinstance(value, list):
+        remedy = 'Give each class one number, such as "tumour": 2; regions are not supported'
+        raise FileError(path, f'"labels" makes {key!r} a region of several values', remedy)
+    number, name = (key, value) if isinstance(value, str) else (value, key)
+    if name.lower() == "ignore":
+        remedy = "Leave partly labelled cases without a label file; ignored voxels are not supported"
+        raise FileError(path, '"labels" has an ignore label', remedy)
+    if isinstance(number, str) and number.isdecimal():
+        number = int(number)
+    if type(number) is not int:
+        remedy = 'Write each class as "name": number, such as "organ": 1'
+        raise FileError(path, f'"labels" gives {name!r} the number {number!r}, not an integer', remedy)
+    return number, name
+
+
+def _patients(path: Path, data: Mapping[str, Any]) -> Mapping[str, str]:
+    patients = data.get("patients", {})
+    if not isinstance(patients, dict) or not all(isinstance(patient, str) for patient in patients.values()):
+        remedy = 'Write it as {"case_01": "patient_a", "case_02": "patient_a"}'
+        raise FileError(path, '"patients" is not a mapping from case to patient', remedy)
+    return patients
+
+
+def _ending(path: Path, data: Mapping[str, Any]) -> str:
+    ending = data.get("file_ending", ENDINGS[0])
+    if ending not in ENDINGS:
+        raise FileError(path, f'"file_ending" is {ending!r}', "Convert the scans to .nii.gz and write that")
+    return str(ending)

@@ -1,0 +1,92 @@
+"""What the name of a file says: which case, which channel, which patient, and in which order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from coranet.data.problem import Problem, fatal
+from coranet.data.readers.nifti import ENDINGS
+
+_CHANNEL = re.compile(r"(?P<case>.+)_(?P<number>\d{4})")
+_MOMENT = re.compile(r"([_-](E[DS]|(frame|slice|visit|t)_?\d+))+$", re.IGNORECASE)
+
+
+def scans(folder: Path) -> tuple[Path, ...]:
+    """The NIfTI files of a folder, `case2` before `case10`; hidden ones, such as macOS's `._*`, are no scans."""
+    if not folder.is_dir():
+        return ()
+    files = (file for file in folder.iterdir() if file.name.endswith(ENDINGS) and not file.name.startswith("."))
+    return tuple(sorted(files, key=lambda file: _natural(file.name)))
+
+
+def strangers(folder: Path) -> list[str]:
+    """The names of what else lies in a folder of scans."""
+    if not folder.is_dir():
+        return []
+    return sorted({file.name for file in folder.glob("[!.]*")} - {file.name for file in scans(folder)})
+
+
+def stem(file: Path) -> str:
+    """A file's name without `.nii` or `.nii.gz`."""
+    return file.name.removesuffix(".gz").removesuffix(".nii")
+
+
+def patient_of(case: str) -> str:
+    """The patient that a case's name tells: the name less its phase, frame, slice, visit or time."""
+    return _MOMENT.sub("", case) or case
+
+
+def case_and_channel(name: str, channels: int, whole: Collection[str]) -> tuple[str, int]:
+    """What a file's stem says: `a_0001` is channel 1 of `a`.
+
+    Where there is no channel 1, it is a case of that name; and `a_0000` is, where a case is known to be called so.
+    """
+    match = _CHANNEL.fullmatch(name)
+    if match is None or int(match["number"]) >= channels or (channels == 1 and name in whole):
+        return name, 0
+    return match["case"], int(match["number"])
+
+
+def group_channels(
+    files: Iterable[Path], channels: int, whole: Collection[str] = ()
+) -> tuple[dict[str, tuple[Path, ...]], list[Problem]]:
+    """The files of each complete case by channel, and what is wrong with the others."""
+    groups: dict[str, dict[int, Path]] = {}
+    problems = []
+    for file in files:
+        case, channel = case_and_channel(stem(file), channels, whole)
+        if (other := groups.setdefault(case, {}).setdefault(channel, file)) != file:
+            problems.append(fatal(file, f"is a second file of case {case} beside {other.name}", "Keep one of the two"))
+    complete = {}
+    for case, found in sorted(groups.items(), key=lambda item: _natural(item[0])):
+        if problem := _incomplete(case, found, channels) or _stray_channel(case, found, groups, channels, whole):
+            problems.append(problem)
+        else:
+            complete[case] = tuple(found[channel] for channel in range(channels))
+    return complete, problems
+
+
+def _incomplete(case: str, found: dict[int, Path], channels: int) -> Problem | None:
+    missing = [f"{case}_{channel:04d}.nii.gz" for channel in range(channels) if channel not in found]
+    if not missing:
+        return None
+    first = next(iter(found.values()))
+    return fatal(first, f"lacks other channels of its case: {', '.join(missing)}", "Add them, or move the case away")
+
+
+def _stray_channel(
+    case: str, found: dict[int, Path], cases: Collection[str], channels: int, whole: Collection[str]
+) -> Problem | None:
+    """A file numbered past the last channel of a case, rather than a case that happens to be called so."""
+    match = _CHANNEL.fullmatch(case)
+    if match is None or match["case"] not in cases or case in whole:
+        return None
+    message = f"looks like channel {int(match['number'])} of {match['case']}, but the number of channels is {channels}"
+    return fatal(found[0], message, "Name the channel in dataset.json, or rename the case, or move it away")
+
+
+def _natural(name: str) -> tuple[list[str | int], str]:
+    parts = re.split(r"(\d+)", name)
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)], name

@@ -1,0 +1,123 @@
+"""Which cases are labelled, unlabelled, for validation and for test: by patient, seeded, written down."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from coranet.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Four lists of case names that share no case; training shares no patient with validation or test."""
+
+    labelled: tuple[str, ...]
+    unlabelled: tuple[str, ...] = ()
+    val: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The cases training looks at; the test cases are not among them."""
+        return (*self.labelled, *self.unlabelled, *self.val)
+
+    def check(self, patients: Mapping[str, str], labelled: Iterable[str]) -> None:
+        """Refuse unknown cases, cases used twice, patients on both sides, and labels that do not exist.
+
+        Args:
+            patients: the patient of every case there is.
+            labelled: the cases that have a label.
+        """
+        parts: dict[str, tuple[str, ...]] = asdict(self)
+        seen: dict[str, str] = {}
+        for part, cases in parts.items():
+            for case in cases:
+                if case not in patients:
+                    raise InputError(f"The split's {part!r} names {case!r}, which is not in the data.")
+                if case in seen:
+                    raise InputError(f"The split names {case!r} twice, in {seen[case]!r} and in {part!r}.")
+                seen[case] = part
+        having = set(labelled)
+        for part in ("labelled", "val"):
+            missing = [case for case in parts[part] if case not in having]
+            if missing:
+                raise InputError(f"The split's {part!r} needs labels, and these have none: {', '.join(missing)}.")
+        if not self.labelled:
+            raise InputError("The split has no labelled case. At least one label is needed to train.")
+        sides = {"training": (*self.labelled, *self.unlabelled), "val": self.val, "test": self.test}
+        owner: dict[str, str] = {}
+        for side, cases in sides.items():
+            for patient in {patients[case] for case in cases}:
+                if owner.setdefault(patient, side) != side:
+                    raise InputError(
+                        f"Patient {patient!r} is in both {owner[patient]} and {side}: scores would be too good."
+                    )
+
+    def write(self, path: Path) -> None:
+        """As JSON."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Split:
+        """From JSON: the lists `labelled`, `unlabelled`, `val`, `test`, of which only the first is required."""
+        try:
+            content = json.loads(path.read_text())
+        except (OSError, json.JSONDecodeError) as error:
+            raise InputError(f"{path}: cannot be read as a split ({error}).") from error
+        known = [f.name for f in fields(cls)]
+        lists = isinstance(content, dict) and all(
+            isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
+        )
+        if not lists or not set(content) <= set(known) or "labelled" not in content:
+            raise InputError(f"{path}: a split is a JSON object of case lists named {', '.join(known)}.")
+        return cls(**{part: tuple(names) for part, names in content.items()})
+
+
+def split_by_labels(
+    patients: Mapping[str, str],
+    labelled: Iterable[str],
+    *,
+    use: int | None = None,
+    val: int | None = None,
+    seed: int = 0,
+) -> Split:
+    """Train on every case there is: those with a label, and the others as unlabelled.
+
+    Args:
+        patients: the patient of every training case, in order.
+        labelled: the cases that have a label.
+        use: take only the first so many labels, and treat the others as absent.
+        val: labelled cases to watch during training, drawn with the seed, whole patients at a time. By default one in
+            ten of them, and none below eight: with so few labels each is worth more in training.
+        seed: of the draw.
+    """
+    having = set(labelled)
+    known = [case for case in patients if case in having]
+    if use is not None and not 1 <= use <= len(known):
+        raise InputError(f"--labelled {use}: between 1 and {len(known)} cases have a label.")
+    known = known[:use]
+    wanted = (len(known) // 10 or int(len(known) >= 8)) if val is None else val
+    if wanted >= len(known) > 0:
+        raise InputError(f"--val {wanted}: only {len(known)} cases are labelled, and training needs at least one.")
+    watched = _draw(known, patients, wanted, seed)
+    apart = {patients[case] for case in watched}
+    return Split(
+        labelled=tuple(case for case in known if patients[case] not in apart),
+        unlabelled=tuple(case for case in patients if case not in known and patients[case] not in apart),
+        val=tuple(watched),
+    )
+
+
+def _draw(cases: list[str], patients: Mapping[str, str], count: int, seed: int) -> list[str]:
+    order = sorted({patients[case] for case in cases})
+    random.Random(seed).shuffle(order)
+    drawn: list[str] = []
+    for patient in order:
+        if len(drawn) >= count:
+            break
+        drawn += [case for case in cases if patients[case] == patient]
+    return sorted(drawn)

@@ -1,0 +1,172 @@
+"""Prepared scans in one folder of a few large files, read through memory maps.
+
+    index.json    what there is: classes, channels, preparation, and for each case its shape and where it lies
+    images.bin    float32, case after case, each `(C, X, Y, Z)`
+    labels.bin    uint8, the labelled cases, each `(X, Y, Z)`
+
+A store is written beside its place and moved there whole, so that one that exists is complete and never changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coranet.errors import InputError
+
+FORMAT = "coranet-store-1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredCase:
+    """One case: its shape `(C, X, Y, Z)` and where its voxels begin."""
+
+    name: str
+    patient: str
+    shape: tuple[int, int, int, int]
+    image_at: int
+    label_at: int | None
+    grid: Mapping[str, Any]
+    """How the input's grid became the store's; read by `data.prepare`."""
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the store holds its label."""
+        return self.label_at is not None
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of prepared cases."""
+
+    path: Path
+    index: Mapping[str, Any]
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Read a store's index, and check that its files are whole."""
+        try:
+            index = json.loads((path / "index.json").read_text())
+        except (OSError, json.JSONDecodeError) as error:
+            raise InputError(f"{path}: not a prepared store ({error}). Give the raw folder instead.") from error
+        if index.get("format") != FORMAT:
+            raise InputError(f"{path}: a store of another format ({index.get('format')}). Prepare it again.")
+        store = cls(path, index)
+        for name, dtype in (("images.bin", np.float32), ("labels.bin", np.uint8)):
+            expected = index["voxels"][name] * np.dtype(dtype).itemsize
+            file = path / name
+            if not file.is_file() or file.stat().st_size != expected:
+                raise InputError(f"{file}: missing or cut short. Delete {path} and prepare it again.")
+        return store
+
+    @staticmethod
+    def is_store(path: Path) -> bool:
+        """Whether a folder looks like one."""
+        return (path / "index.json").is_file() and (path / "images.bin").exists()
+
+    @cached_property
+    def cases(self) -> dict[str, StoredCase]:
+        """By name, in the order they were written."""
+        return {entry["name"]: StoredCase(**{**entry, "shape": tuple(entry["shape"])}) for entry in self.index["cases"]}
+
+    @property
+    def classes(self) -> dict[int, str]:
+        """Names by value, background first."""
+        return {int(value): name for value, name in self.index["classes"].items()}
+
+    @property
+    def channels(self) -> int:
+        """Of every image."""
+        return len(self.index["channels"])
+
+    @property
+    def preparation(self) -> Mapping[str, Any]:
+        """The settings it was made with."""
+        settings: Mapping[str, Any] = self.index["preparation"]
+        return settings
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes when any voxel, label or setting does: the index holds each case's own hash."""
+        return hashlib.sha256(json.dumps(self.index, sort_keys=True).encode()).hexdigest()[:16]
+
+    def image(self, name: str) -> NDArray[np.float32]:
+        """`(C, X, Y, Z)`, mapped and not to be written to."""
+        case = self.cases[name]
+        return np.memmap(self.path / "images.bin", np.float32, "r", 4 * case.image_at, case.shape)
+
+    def label(self, name: str) -> NDArray[np.uint8]:
+        """`(X, Y, Z)`, mapped and not to be written to."""
+        case = self.cases[name]
+        assert case.label_at is not None, f"{name} has no label"
+        return np.memmap(self.path / "labels.bin", np.uint8, "r", case.label_at, case.shape[1:])
+
+
+class StoreWriter:
+    """Writes a store case by case; leaving the `with` block without an error moves it into place."""
+
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+        self.path = path
+        self.index: dict[str, Any] = {"format": FORMAT, **header, "cases": []}
+        self.voxels = {"images.bin": 0, "labels.bin": 0}
+
+    def __enter__(self) -> StoreWriter:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.folder = Path(tempfile.mkdtemp(prefix=f".{self.path.name}-", dir=self.path.parent))
+        self.files: dict[str, BinaryIO] = {name: (self.folder / name).open("wb") for name in self.voxels}
+        return self
+
+    def add(
+        self,
+        name: str,
+        patient: str,
+        image: NDArray[np.float32],
+        label: NDArray[np.uint8] | None,
+        grid: Mapping[str, Any],
+    ) -> None:
+        """Append a case."""
+        digest = hashlib.sha256(np.ascontiguousarray(image).data)
+        if label is not None:
+            digest.update(np.ascontiguousarray(label).data)
+        self.index["cases"].append(
+            {
+                "name": name,
+                "patient": patient,
+                "shape": list(image.shape),
+                "image_at": self._append("images.bin", image),
+                "label_at": None if label is None else self._append("labels.bin", label),
+                "grid": grid,
+            }
+        )
+        self.index.setdefault("hashes", {})[name] = digest.hexdigest()[:16]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for file in self.files.values():
+            file.close()
+        try:
+            if kind is None:
+                self.index["voxels"] = self.voxels
+                (self.folder / "index.json").write_text(json.dumps(self.index))
+                if not self.path.exists():  # else another process made the same one meanwhile
+                    self.folder.replace(self.path)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _append(self, name: str, array: NDArray[Any]) -> int:
+        start = self.voxels[name]
+        self.files[name].write(np.ascontiguousarray(array).data)
+        self.voxels[name] += array.size
+        return start

@@ -1,0 +1,1 @@
+"""The only training loop, what it reads and what it leaves behind."""

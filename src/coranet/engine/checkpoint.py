@@ -1,0 +1,73 @@
+"""The state of a run on disk: written atomically, read without executing anything."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from coranet.errors import InputError
+
+FORMAT = "coranet-checkpoint-1"
+LAST = "last.pt"
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """A file is either as it was or as it should be, also when the disk is full or the power fails."""
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise InputError(
+            f"{path}: cannot be written ({error.strerror}). What was there before is untouched; make room and resume."
+        ) from error
+
+
+def save(path: Path, content: Mapping[str, Any]) -> None:
+    """Tensors and plain values."""
+    buffer = io.BytesIO()
+    torch.save({"format": FORMAT, **content}, buffer)
+    write_atomically(path, buffer.getvalue())
+
+
+def load(path: Path, device: torch.device) -> dict[str, Any]:
+    """What `save` wrote; a file that is anything else is refused, and never unpickled."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such checkpoint. The run has not saved yet, or the folder is another one.")
+    try:
+        content = torch.load(path, map_location=device, weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, zipfile.BadZipFile, EOFError, ValueError, KeyError) as error:
+        raise InputError(f"{path}: not a checkpoint of coranet, and so not opened further.") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path}: not a checkpoint of coranet. Use one that `coranet train` wrote.")
+    return content
+
+
+def load_weights(nets: Mapping[str, nn.Module], states: Mapping[str, Mapping[str, Tensor]], source: Path) -> None:
+    """Put stored weights into networks that must be the same."""
+    for name, net in nets.items():
+        if name not in states:
+            raise InputError(
+                f"{source}: has no network {name!r}; it holds {', '.join(states)}. It is another method's."
+            )
+        mine, theirs = net.state_dict(), states[name]
+        different = [key for key in mine if key not in theirs or mine[key].shape != theirs[key].shape]
+        different += [key for key in theirs if key not in mine]
+        if different:
+            raise InputError(
+                f"{source}: a checkpoint from another network; {len(different)} of its tensors differ, the first is "
+                f"{different[0]}. Train with the same body, width, classes and heads as that run."
+            )
+        net.load_state_dict(theirs)

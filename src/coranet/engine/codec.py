@@ -1,0 +1,125 @@
+"""Frozen dataclasses to JSON and back, checked against their annotations on the way in.
+
+A value whose annotation is a family, such as an estimator, carries its name in the family's table under the key `kind`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from coranet.errors import InputError
+from coranet.methods import METHODS, Method, find_method
+from coranet.uncertainty import ESTIMATORS, Estimator
+
+
+def _find_estimator(kind: str) -> type[Estimator]:
+    if kind not in ESTIMATORS:
+        raise InputError(f"No estimator is called {kind!r}. There are: {', '.join(ESTIMATORS)}.")
+    return ESTIMATORS[kind]
+
+
+FAMILIES: dict[type, tuple[Mapping[str, type], Callable[[str], type]]] = {
+    Method: (METHODS, find_method),
+    Estimator: (ESTIMATORS, _find_estimator),
+}
+
+
+def kind_of(value: Any) -> str | None:
+    """The name under which a family's table has this value's class; `Class` where a user's own file has it."""
+    for family, (table, _) in FAMILIES.items():
+        if isinstance(value, family):
+            return next((name for name, cls in table.items() if cls is type(value)), type(value).__name__)
+    return None
+
+
+def encode(value: Any) -> Any:
+    """To what JSON can hold."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        kind = kind_of(value)
+        content = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return content if kind is None else {"kind": kind, **content}
+    if isinstance(value, tuple | list):
+        return [encode(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: encode(item) for key, item in value.items()}
+    return value
+
+
+def decode(hint: Any, content: Any, where: str = "run") -> Any:
+    """From what JSON held to a value of that annotation; a mismatch is an error that says where."""
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any or origin in (Mapping, dict):
+        return content
+    if origin in (typing.Union, types.UnionType):
+        if content is None and type(None) in options:
+            return None
+        return decode(next(option for option in options if option is not type(None)), content, where)
+    if origin is typing.Literal:
+        if content not in options:
+            raise InputError(f"{where} is one of {', '.join(map(str, options))}, not {content!r}.")
+        return content
+    if origin is tuple:
+        return _decode_tuple(options, content, where)
+    if dataclasses.is_dataclass(hint):
+        return _decode_dataclass(hint, content, where)
+    return _decode_plain(hint, content, where)
+
+
+def override(value: Any, path: str, text: str) -> Any:
+    """A copy of a dataclass with one field, named by a dotted path, read from text."""
+    name, _, rest = path.partition(".")
+    known = [field.name for field in dataclasses.fields(value)]
+    if name not in known:
+        raise InputError(f"--set {path}: {type(value).__name__} has no field {name!r}. It has: {', '.join(known)}.")
+    current = getattr(value, name)
+    if rest:
+        if not dataclasses.is_dataclass(current):
+            raise InputError(f"--set {path}: {name!r} has no fields of its own.")
+        return dataclasses.replace(value, **{name: override(current, rest, text)})
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError:
+        content = {"true": True, "false": False, "none": None}.get(text.lower(), text)
+    new = decode(typing.get_type_hints(type(value))[name], content, f"--set {path}")
+    return dataclasses.replace(value, **{name: new})
+
+
+def _decode_tuple(options: tuple[Any, ...], content: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(content, list | tuple):
+        raise InputError(f"{where} is a list, not {content!r}.")
+    if options[-1] is Ellipsis:
+        return tuple(decode(options[0], item, where) for item in content)
+    if len(content) != len(options):
+        raise InputError(f"{where} has {len(options)} values, not {len(content)}.")
+    return tuple(decode(option, item, where) for option, item in zip(options, content, strict=True))
+
+
+def _decode_dataclass(cls: Any, content: Any, where: str) -> Any:
+    if isinstance(content, str):  # a name alone stands for its defaults
+        content = {"kind": content}
+    if not isinstance(content, Mapping):
+        raise InputError(f"{where} is an object, not {content!r}.")
+    fields = dict(content)
+    if cls in FAMILIES:
+        cls = FAMILIES[cls][1](str(fields.pop("kind", None)))
+    hints = typing.get_type_hints(cls)
+    known = {field.name for field in dataclasses.fields(cls)}
+    unknown = set(fields) - known
+    if unknown:
+        raise InputError(
+            f"{where}: {cls.__name__} has no field {', '.join(sorted(unknown))}. It has: {', '.join(known)}."
+        )
+    return cls(**{name: decode(hints[name], item, f"{where}.{name}") for name, item in fields.items()})
+
+
+def _decode_plain(hint: Any, content: Any, where: str) -> Any:
+    if hint is float and isinstance(content, int) and not isinstance(content, bool):
+        return float(content)
+    if not isinstance(content, hint) or (hint in (int, float) and isinstance(content, bool)):
+        raise InputError(f"{where} is a {hint.__name__}, not {content!r}.")
+    return content

@@ -1,0 +1,128 @@
+"""What a run tells while it trains: lines of log.jsonl, and listeners that show them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from coranet.errors import DivergenceError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """The state of a run after some steps. Values are means since the record before."""
+
+    step: int
+    phase: str
+    updates: int
+    """Optimizer steps so far."""
+    images: int
+    """Images seen so far, labelled and unlabelled."""
+    seconds: float
+    """Since the run, or its continuation, began."""
+    lr: float
+    terms: dict[str, float]
+    """Loss terms before their weights."""
+    measures: dict[str, float] = field(default_factory=dict)
+    val: dict[str, float] | None = None
+    """Dice by class on validation cases, and their mean, where they were scored just now."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is about to happen."""
+
+    steps: int
+    first: int
+    """Steps done already."""
+    seconds: float
+    """The estimate of the time it takes."""
+    device: str
+    parameters: int
+    stretches: tuple[tuple[str, int, int], ...]
+    """Phase, first step, steps in it."""
+
+
+class Listener(Protocol):
+    """Who wants to know."""
+
+    def begin(self, plan: Plan) -> None:
+        """Before the first step."""
+
+    def record(self, record: Record) -> None:
+        """After some steps."""
+
+
+class Quiet:
+    """Nobody does."""
+
+    def begin(self, plan: Plan) -> None:
+        """Say nothing."""
+
+    def record(self, record: Record) -> None:
+        """Say nothing."""
+
+
+class Journal:
+    """Gathers terms on the device and reads them all at once: the only place where a step's values are waited for."""
+
+    def __init__(self, path: Path, listeners: Sequence[Listener]) -> None:
+        self.path, self.listeners = path, listeners
+        self.steps: list[int] = []
+        self.rows: list[dict[str, Tensor]] = []
+        self.measured: list[dict[str, Tensor]] = []
+
+    def add(self, step: int, terms: dict[str, Tensor], measures: dict[str, Tensor]) -> None:
+        """Keep a step's values, unread."""
+        self.steps.append(step)
+        self.rows.append(terms)
+        self.measured.append(measures)
+
+    def read(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Means of terms and measures since the last reading; raises where a term is not finite."""
+        means = _means(self.rows, self.steps, must_be_finite=True), _means(self.measured, self.steps)
+        self.steps, self.rows, self.measured = [], [], []
+        return means
+
+    def write(self, record: Record) -> None:
+        """One line, at once on disk."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(asdict(record)) + "\n")
+        for listener in self.listeners:
+            listener.record(record)
+
+    def keep_until(self, step: int) -> None:
+        """Drop lines after a step that is trained again."""
+        if self.path.exists():
+            lines = [line for line in self.path.read_text().splitlines() if _step_of(line) <= step]
+            self.path.write_text("".join(line + "\n" for line in lines))
+
+
+def _step_of(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (json.JSONDecodeError, KeyError):  # the last line of a run that was killed while writing it
+        return math.inf
+
+
+def _means(rows: list[dict[str, Tensor]], steps: list[int], *, must_be_finite: bool = False) -> dict[str, float]:
+    means = {}
+    for name in dict.fromkeys(key for row in rows for key in row):
+        having = [(step, row[name]) for step, row in zip(steps, rows, strict=True) if name in row]
+        values = torch.stack([value.detach().float() for _, value in having]).cpu()
+        broken = (~torch.isfinite(values)).nonzero()
+        if must_be_finite and len(broken):
+            at = having[int(broken[0])][0]
+            raise DivergenceError(
+                f"Step {at}: the term {name!r} is no longer finite ({float(values[broken[0]])}). Nothing was saved since; "
+                "lower the rate (--set optim.lr=...), or look for odd intensities with `coranet doctor`."
+            )
+        means[name] = float(values.mean())
+    return means

@@ -1,0 +1,35 @@
+"""Optimizers as a method's updates ask for them, and the rate at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from coranet.engine.run import Optim
+from coranet.methods import Method
+from coranet.nets import Body
+
+
+def make_optimizers(method: Method, nets: Mapping[str, Body], optim: Optim) -> dict[str, torch.optim.Optimizer]:
+    """One for each name that any update of any phase gives, over all the networks it ever moves."""
+    owners: dict[str, list[str]] = {}
+    for phase in method.phases:
+        for update in method.objectives(phase.name):
+            known = owners.setdefault(update.optimizer, [])
+            known += [name for name in update.trains if name not in known]
+    return {
+        name: _make_optimizer([p for net in names for p in nets[net].parameters()], optim)
+        for name, names in owners.items()
+    }
+
+
+def rate(optim: Optim, step: int, steps: int) -> float:
+    """The learning rate of a step."""
+    return optim.lr if optim.decay == "none" else optim.lr * float(1 - step / steps) ** 0.9
+
+
+def _make_optimizer(parameters: list[torch.nn.Parameter], optim: Optim) -> torch.optim.Optimizer:
+    if optim.kind == "adam":
+        return torch.optim.Adam(parameters, optim.lr, optim.betas, weight_decay=optim.weight_decay, fused=True)
+    return torch.optim.SGD(parameters, optim.lr, optim.momentum, weight_decay=optim.weight_decay, fused=True)

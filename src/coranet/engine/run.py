@@ -1,0 +1,155 @@
+"""What a run is: one frozen value, written whole to run.json, from which the run can start again anywhere."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from coranet.data.augment import Augment
+from coranet.data.batches import Slices
+from coranet.data.splits import Split
+from coranet.engine.codec import decode, encode
+from coranet.errors import InputError
+from coranet.methods import Method
+from coranet.methods.coranet import CoraNet
+from coranet.nets import Net
+from coranet.version import __version__
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Which scans, and what is cut from them."""
+
+    source: str
+    """The folder the scans came from."""
+    fingerprint: str
+    """Of the prepared store: a run continues only on the very same voxels."""
+    channels: int
+    classes: Mapping[str, str]
+    """Names by value."""
+    preparation: Mapping[str, Any]
+    """How scans are brought to the store's grid; predictions do the same."""
+    window: Slices = Slices()
+    augment: Augment = Augment()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optim:
+    """How weights move. The defaults are the paper's."""
+
+    kind: Literal["adam", "sgd"] = "adam"
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.5, 0.999)
+    """Of Adam."""
+    momentum: float = 0.9
+    """Of SGD."""
+    weight_decay: float = 0.0
+    decay: Literal["none", "poly"] = "none"
+    """Keep the rate, or let it fall to zero as (1 - t/T)^0.9."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """How long, in which portions, and how often to look up."""
+
+    steps: int
+    """One step is one labelled and one unlabelled batch."""
+    batch: tuple[int, int] = (4, 4)
+    """Labelled and unlabelled images in a step."""
+    save_every: int | None = None
+    """Steps between two checkpoints; by default one a minute."""
+    checks: int = 10
+    """How often over the run validation cases are scored and a picture is kept."""
+    log_every: int = 10
+    """Steps between two lines of the log."""
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or min(self.batch) < 1 or self.log_every < 1 or (self.save_every or 1) < 1:
+            raise InputError(f"Steps, batch sizes and intervals are at least 1: {self}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accel:
+    """How the arithmetic is done. All off is exact fp32."""
+
+    precision: Literal["fp32", "bf16"] = "fp32"
+    channels_last: bool = False
+    deterministic: bool = True
+    """One seed, one result, on the same kind of machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Everything that decides what is trained."""
+
+    data: Data
+    split: Split
+    net: Net = Net()
+    method: Method = CoraNet()
+    method_source: str | None = None
+    """`file.py:Class` where the method is not one of ours; the run folder keeps a copy of the file."""
+    optim: Optim = Optim()
+    train: Train
+    accel: Accel = Accel()
+    seed: int = 0
+    made_with: Mapping[str, Any] = field(default_factory=dict)
+    """Versions, commit and command, for the record."""
+
+    def __post_init__(self) -> None:
+        multiple = 2**self.net.levels
+        if any(size % multiple for size in self.data.window.size):
+            raise InputError(
+                f"A network of {self.net.levels} levels takes windows whose sides are multiples of {multiple}, "
+                f"not {self.data.window.size}."
+            )
+
+    @property
+    def classes(self) -> int:
+        """K, background included."""
+        return len(self.data.classes)
+
+    def write(self, folder: Path) -> None:
+        """To run.json."""
+        (folder / "run.json").write_text(json.dumps(encode(self), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Run:
+        """From run.json."""
+        file = folder / "run.json"
+        if not folder.exists():
+            raise InputError(f"{folder}: no such folder. A run is the folder that `coranet train --out` made.")
+        try:
+            content = json.loads(file.read_text())
+        except OSError as error:
+            raise InputError(
+                f"{folder}: holds no run (no run.json). Give the folder that `coranet train --out` made."
+            ) from error
+        except json.JSONDecodeError as error:
+            raise InputError(f"{file}: broken JSON ({error}). Restore the file, or train again.") from error
+        if not isinstance(content, dict):
+            raise InputError(f"{file}: not a run.")
+        if content.get("method_source"):
+            name, _, title = content["method_source"].rpartition(":")
+            content["method"]["kind"] = f"{folder / Path(name).name}:{title}"
+        run: Run = decode(cls, content, str(file))
+        return run
+
+
+def versions() -> dict[str, str]:
+    """Of what a result depends on."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    return {
+        "coranet": __version__,
+        "commit": commit.stdout.strip() or "none",
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,142 @@
+"""A finished run, ready to predict: arrays or files in, labels and uncertainty out, on the input's own grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from coranet.data.datasets.folder import scan_cases
+from coranet.data.prepare import Preparation, prepare_case, restore_labels, restore_probabilities
+from coranet.data.readers.nifti import Volume, read, write
+from coranet.engine import checkpoint
+from coranet.engine.codec import decode
+from coranet.engine.predictor import Predictor
+from coranet.engine.run import Run
+from coranet.errors import InputError
+from coranet.nets import MakeNet, count_parameters
+from coranet.types import Geometry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a run says of one scan, on the scan's own grid."""
+
+    label: NDArray[np.uint8]
+    """`(x, y, z)`."""
+    uncertain: NDArray[np.uint8] | None
+    """`(x, y, z)`, 1 where the prediction should be looked at."""
+    probabilities: NDArray[np.float32]
+    """`(K, x, y, z)`."""
+    masks: Mapping[str, NDArray[np.uint8]]
+    """What else the method can show, such as its conservative and radical label maps."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run's settings and its network."""
+
+    run: Run
+    predictor: Predictor
+    device: torch.device
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device, *, uncertainty: bool = True) -> Trained:
+        """From a run folder."""
+        run = Run.read(folder)
+        source = folder / checkpoint.LAST
+        nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
+        checkpoint.load_weights(nets, checkpoint.load(source, torch.device("cpu"))["nets"], source)
+        net = run.method.inference_net(nets, uncertainty=uncertainty).to(device).eval()
+        predictor = Predictor(run.method, net, run.data.window.size, run.accel, uncertainty)
+        return cls(run, predictor, device)
+
+    @property
+    def parameters(self) -> int:
+        """Of the network that predicts: without uncertainty, of the encoder and its main head alone."""
+        return count_parameters(self.predictor.net)
+
+    @property
+    def classes(self) -> dict[int, str]:
+        """Names by value."""
+        return {int(value): name for value, name in self.run.data.classes.items()}
+
+    def predict(self, image: NDArray[Any] | str | Path, spacing: Sequence[float] = (1.0, 1.0, 1.0)) -> Answer:
+        """Of a NIfTI file, or of an array `(x, y, z)` or `(C, x, y, z)` in right-anterior-superior order.
+
+        Args:
+            image: the scan, or one of several channels.
+            spacing: of an array, in millimetres.
+        """
+        if isinstance(image, str | Path):
+            return self.predict_volumes([read(Path(image))])
+        channels = image if image.ndim == 4 else image[None]
+        sx, sy, sz = (float(s) for s in spacing)
+        affine = ((sx, 0.0, 0.0, 0.0), (0.0, sy, 0.0, 0.0), (0.0, 0.0, sz, 0.0), (0.0, 0.0, 0.0, 1.0))
+        x, y, z = channels.shape[1:]
+        geometry = Geometry(shape=(x, y, z), affine=affine)
+        return self.predict_volumes([Volume(channel, geometry) for channel in channels])
+
+    def predict_volumes(self, volumes: Sequence[Volume]) -> Answer:
+        """Of a scan's channels."""
+        if len(volumes) != self.run.data.channels:
+            raise InputError(f"The run was trained on {self.run.data.channels} channels; the scan has {len(volumes)}.")
+        settings = decode(Preparation, self.run.data.preparation, "preparation")
+        prepared = prepare_case(volumes, None, settings)
+        axis = self.run.data.window.axis
+        slices = torch.from_numpy(np.ascontiguousarray(np.moveaxis(prepared.image, axis + 1, 0)))
+        prediction = self.predictor(slices.to(self.device))
+
+        def restored(mask: Tensor) -> NDArray[np.uint8]:
+            return restore_labels(np.moveaxis(mask.to(torch.uint8).cpu().numpy(), 0, axis), prepared.grid)
+
+        soft = np.moveaxis(prediction.probabilities.float().cpu().numpy(), 0, axis + 1)
+        probabilities, regions = restore_probabilities(soft, prepared.grid), prediction.regions
+        return Answer(
+            label=probabilities.argmax(axis=0).astype(np.uint8),
+            uncertain=restored(regions.uncertain) if regions else None,
+            probabilities=probabilities,
+            masks={name: restored(mask) for name, mask in regions.maps.items()} if regions else {},
+        )
+
+    def predict_files(
+        self,
+        scans: Path,
+        out: Path,
+        *,
+        probabilities: bool = False,
+        masks: bool = False,
+        on_progress: Callable[[int, int, str], None] | None = None,
+    ) -> list[str]:
+        """Predict every scan and write `<case>.nii.gz`, `<case>_uncertain.nii.gz` and what else is asked for.
+
+        Returns:
+            The names of the cases.
+        """
+        cases = scan_cases(scans, self.run.data.channels)
+        folder = scans if scans.is_dir() else scans.parent
+        if out.resolve() == folder.resolve():
+            raise InputError(f"{out}: holds the scans themselves. Write predictions to another folder.")
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{out}: cannot be made ({error.strerror}). Choose another folder with --out.") from error
+        for number, case in enumerate(cases, start=1):
+            volumes = [read(file) for file in case.images]
+            answer, geometry = self.predict_volumes(volumes), volumes[0].geometry
+            write(out / f"{case.name}.nii.gz", answer.label, geometry)
+            if answer.uncertain is not None:
+                write(out / f"{case.name}_uncertain.nii.gz", answer.uncertain, geometry)
+            for name, mask in answer.masks.items() if masks else ():
+                write(out / f"{case.name}_{name}.nii.gz", mask, geometry)
+            if probabilities:
+                write(out / f"{case.name}_probabilities.nii.gz", np.moveaxis(answer.probabilities, 0, -1), geometry)
+            if on_progress:
+                on_progress(number, len(cases), case.name)
+        return [case.name for case in cases]

@@ -1,0 +1,212 @@
+"""The only training loop. It knows no method by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from coranet.data.batches import Batches, CaseMemory, Pool, mix
+from coranet.data.store import Store
+from coranet.engine import checkpoint
+from coranet.engine.estimate import estimate_seconds
+from coranet.engine.film import keep_picture
+from coranet.engine.log import Journal, Listener, Plan, Record
+from coranet.engine.optim import make_optimizers, rate
+from coranet.engine.predictor import Predictor, in_layout
+from coranet.engine.run import Run
+from coranet.engine.signals import Interrupted, stop_requests
+from coranet.engine.step import backward, laid_out, progress
+from coranet.engine.timeline import Stretch, lay_out
+from coranet.nets import Body, MakeNet, count_parameters
+
+
+class Trainer:
+    """One run: its networks, its data on the device, and the loop over both.
+
+    All randomness of a step comes from the run's seed and the step's number, so that what is saved is only what was learnt.
+    """
+
+    def __init__(
+        self, run: Run, store: Store, folder: Path, device: torch.device, listeners: Sequence[Listener] = ()
+    ) -> None:
+        self.run, self.folder, self.device, self.listeners = run, folder, device, listeners
+        if run.accel.deterministic:
+            torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+        window, split = run.data.window, run.split
+        self.labelled = Pool.load(store, split.labelled, window, device, labelled=True)
+        self.unlabelled = (
+            Pool.load(store, split.unlabelled, window, device, labelled=False) if split.unlabelled else None
+        )
+        self.val = Pool.load(store, split.val, window, device, labelled=True) if split.val else None
+        self.batches = Batches(
+            self.labelled,
+            self.unlabelled,
+            window=window.size,
+            augment=run.data.augment,
+            sizes=run.train.batch,
+            seed=run.seed,
+        )
+        self.epoch = max(self.batches.epoch)
+        self.timeline = lay_out(run.method.phases, run.train.steps, self.epoch)
+        self.nets = self._make_nets()
+        self.optimizers = make_optimizers(run.method, self.nets, run.optim)
+        self.memory = CaseMemory(self.unlabelled) if self.unlabelled else None
+        self.memory_file: str | None = None
+        self.journal = Journal(folder / "log.jsonl", listeners)
+        self.done = self.updates = 0
+        self.stop_signal: int | None = None
+
+    def _make_nets(self) -> dict[str, Body]:
+        torch.manual_seed(mix(self.run.seed, "weights"))
+        dims = self.run.data.window.dims
+        made = self.run.method.nets(MakeNet(self.run.net, dims, self.run.data.channels, self.run.classes))
+        for net in made.values():
+            net.to(self.device)
+            for parameter in net.parameters():
+                if parameter.ndim == dims + 2:
+                    parameter.data = in_layout(parameter.data, self.run.accel)
+        return made
+
+    # The loop
+
+    def fit(self) -> None:
+        """Train to the end, or until someone asks to stop."""
+        self._announce()
+        self.began = self.saved = time.monotonic()
+        with stop_requests(lambda signum: setattr(self, "stop_signal", signum)):
+            while self.done < self.run.train.steps:
+                stretch = next(s for s in self.timeline if s.start <= self.done < s.stop)
+                self.journal.add(self.done, *self._step(self.done, stretch))
+                self.done += 1
+                self._look_up(stretch)
+                if self.stop_signal is not None:
+                    self._save_logged(stretch)
+                    raise Interrupted(self.done, self.stop_signal)
+        self.save()
+
+    def _step(self, step: int, stretch: Stretch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """One labelled and one unlabelled batch, through all the method's updates: terms and measures, unread."""
+        run, phase = self.run, stretch.phase.name
+        torch.manual_seed(mix(run.seed, "step", step))
+        if step == stretch.start:
+            run.method.begin_phase(self.nets, phase)
+        if stretch.refreshes_at(step):
+            self._refresh(step)
+        at = progress(step, run.train.steps, self.epoch, stretch, self.device)
+        batch = laid_out(self.batches.at(step, self.memory), run.accel)
+        terms: dict[str, Tensor] = {}
+        measures: dict[str, Tensor] = {}
+        for update in run.method.objectives(phase):
+            optimizer = self.optimizers[update.optimizer]
+            for group in optimizer.param_groups:
+                group["lr"] = rate(run.optim, step, run.train.steps)
+            optimizer.zero_grad(set_to_none=True)
+            found = backward(self.nets, update, batch, at, run.accel)
+            optimizer.step()
+            self.updates += 1
+            terms |= found.values
+            measures |= found.measures
+        run.method.after_step(self.nets, at)
+        return terms, measures
+
+    # What happens now and then
+
+    def _announce(self) -> None:
+        plan = Plan(
+            steps=self.run.train.steps,
+            first=self.done,
+            seconds=estimate_seconds(self),
+            device=str(self.device),
+            parameters=count_parameters(self.nets["student"]),
+            stretches=tuple((s.phase.name, s.start, s.stop - s.start) for s in self.timeline),
+        )
+        for listener in self.listeners:
+            listener.begin(plan)
+
+    def _look_up(self, stretch: Stretch) -> None:
+        """Log, score, keep a picture and save, each when it is due."""
+        train = self.run.train
+        last = self.done == train.steps
+        check = last or self.done % max(train.steps // max(train.checks, 1), 1) == 0
+        if check or self.done % train.log_every == 0:
+            self._log(stretch, check=check)
+        if check:
+            keep_picture(
+                self.folder / "film" / f"{self.done:07d}.npz", self.unlabelled or self.labelled, self.predictor()
+            )
+        due = self.done % train.save_every == 0 if train.save_every else time.monotonic() - self.saved > 60
+        if due and not last:
+            self._save_logged(stretch)
+
+    def _log(self, stretch: Stretch, *, check: bool = False) -> None:
+        terms, measures = self.journal.read()  # waits for the device
+        self.journal.write(
+            Record(
+                step=self.done,
+                phase=stretch.phase.name,
+                updates=self.updates,
+                images=self.done * sum(self.run.train.batch[: 2 if self.unlabelled else 1]),
+                seconds=round(time.monotonic() - self.began, 3),
+                lr=rate(self.run.optim, self.done - 1, self.run.train.steps),
+                terms=terms,
+                measures=measures,
+                val=self.predictor().dice(self.val, self.run.data.classes) if check and self.val else None,
+            )
+        )
+
+    def _refresh(self, step: int) -> None:
+        """Ask the method what to keep of every unlabelled image, and put it on disk for checkpoints to name."""
+        if self.memory is None or self.unlabelled is None:
+            return
+        for index, prediction in self.predictor().over(self.unlabelled):
+            self.memory.write(index, self.run.method.remember(prediction))
+        self.memory_file = f"memory-{step:07d}.pt"
+        checkpoint.save(self.folder / self.memory_file, {"maps": self.memory.maps})
+
+    def predictor(self) -> Predictor:
+        """What the method would predict with right now."""
+        net = self.run.method.inference_net(self.nets)
+        return Predictor(self.run.method, net, self.run.data.window.size, self.run.accel)
+
+    # What is kept
+
+    def _save_logged(self, stretch: Stretch) -> None:
+        if self.journal.steps:
+            self._log(stretch)  # a term that is not finite stops here, before it is saved
+        self.save()
+
+    def save(self) -> None:
+        """The newest state, whole or not at all."""
+        content = {
+            "step": self.done,
+            "updates": self.updates,
+            "nets": {name: net.state_dict() for name, net in self.nets.items()},
+            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
+            "memory": self.memory_file,
+        }
+        checkpoint.save(self.folder / checkpoint.LAST, content)
+        for old in self.folder.glob("memory-*.pt"):
+            if old.name != self.memory_file:
+                old.unlink()
+        self.saved = time.monotonic()
+
+    def resume(self) -> None:
+        """Continue from the newest state."""
+        source = self.folder / checkpoint.LAST
+        content = checkpoint.load(source, self.device)
+        checkpoint.load_weights(self.nets, content["nets"], source)
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(content["optimizers"][name])
+        self.done, self.updates, self.memory_file = content["step"], content["updates"], content["memory"]
+        if self.memory_file and self.memory:
+            self.memory.maps = checkpoint.load(self.folder / self.memory_file, self.device)["maps"]
+        self.journal.keep_until(self.done)
+
+    def start_from(self, run: Path) -> None:
+        """Begin with another run's weights."""
+        source = run / checkpoint.LAST if run.is_dir() else run
+        checkpoint.load_weights(self.nets, checkpoint.load(source, self.device)["nets"], source)

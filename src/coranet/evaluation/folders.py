@@ -1,0 +1,74 @@
+"""From a folder of predictions and a folder of labels to scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coranet.data.datasets.names import scans, stem
+from coranet.data.grid import mismatch
+from coranet.data.problem import FileError
+from coranet.data.readers.nifti import read
+from coranet.evaluation.classes import class_map, classes_that_occur, declared_classes
+from coranet.evaluation.rows import Row, score_pair, score_slices
+from coranet.evaluation.scores import Scores
+
+_NOT_CLASSES = ("_uncertain", "_probabilities", "_conservative", "_radical")
+"""How the names of maps that accompany a prediction end."""
+
+
+def evaluate(predictions: Path, labels: Path, *, per_slice: bool = False) -> Scores:
+    """Score every prediction `<case>.nii.gz` against the label of the same name, or one file against another.
+
+    Classes are those of the `dataset.json` with the labels, above them or with the predictions; without one, the values
+    that occur. Labels without a prediction are not scored, and a note names them.
+
+    Raises:
+        InputError: nothing to score, a prediction has no label, a pair does not lie on one grid, a value is no class.
+    """
+    predicted, labelled = _cases(predictions), _cases(labels)
+    if predictions.is_file() and labels.is_file():
+        labelled = dict(zip(predicted, labelled.values(), strict=True))
+    _check_cases(predicted, labelled, predictions, labels)
+    classes = declared_classes(predictions, labels)
+    if classes is None:
+        classes = classes_that_occur(file for case in predicted for file in (predicted[case], labelled[case]))
+
+    rows: list[Row] = []
+    slices: list[Row] = []
+    for case, file in predicted.items():
+        prediction, label = read(file), read(labelled[case])
+        if difference := mismatch(prediction.geometry, label.geometry):
+            message = f"does not lie on the grid of its label {labelled[case]}: {difference}"
+            raise FileError(file, message, "Resample the prediction to the grid of the label")
+        pair = class_map(prediction, classes), class_map(label, classes), classes, label.geometry.spacing
+        rows += score_pair(*pair, case=case)
+        slices += score_slices(*pair, case=case) if per_slice else ()
+    unpredicted = [case for case in labelled if case not in predicted]
+    return Scores(rows=tuple(rows), slices=tuple(slices), notes=_notes(unpredicted, len(labelled)))
+
+
+def _cases(path: Path) -> dict[str, Path]:
+    """The class maps of a folder by case, in their natural order, or one file by its name."""
+    if not path.exists():
+        raise FileError(path, "does not exist", "Check the path")
+    if path.is_file():
+        return {stem(path): path}
+    cases: dict[str, Path] = {}
+    for file in scans(path):
+        if not (name := stem(file)).endswith(_NOT_CLASSES) and (other := cases.setdefault(name, file)) != file:
+            raise FileError(file, f"is the same case as {other.name}", "Keep one of the two")
+    return cases
+
+
+def _check_cases(predicted: dict[str, Path], labelled: dict[str, Path], predictions: Path, labels: Path) -> None:
+    if not predicted:
+        raise FileError(predictions, "has no prediction to score", "Give the folder that holds <case>.nii.gz files")
+    if unknown := [case for case in predicted if case not in labelled]:
+        message = f"has no label for {len(unknown)} of {len(predicted)} predictions: {', '.join(unknown)}"
+        raise FileError(labels, message, "Give each label its prediction's name, or move these predictions away")
+
+
+def _notes(unpredicted: list[str], labels: int) -> tuple[str, ...]:
+    if not unpredicted:
+        return ()
+    return (f"{len(unpredicted)} of {labels} labels have no prediction and are not scored: {', '.join(unpredicted)}",)

@@ -1,0 +1,205 @@
+"""From a folder of scans to a finished run, in one call."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from coranet.data.build import cached_store, default_cache
+from coranet.data.inspect import Spread, inspect_folder
+from coranet.data.prepare import Preparation
+from coranet.data.splits import Split, split_by_labels
+from coranet.data.store import Store
+from coranet.engine import checkpoint
+from coranet.engine.codec import decode, kind_of, override
+from coranet.engine.log import Listener
+from coranet.engine.run import Run
+from coranet.engine.trainer import Trainer
+from coranet.errors import InputError
+from coranet.experiments.presets import describe, find_preset
+from coranet.methods import METHODS, find_method
+
+Say = Callable[[str], None]
+OnProgress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a person may say about a run. None leaves the choice to the preset."""
+
+    preset: str = "auto"
+    method: str | None = None
+    steps: int | None = None
+    seed: int | None = None
+    labelled: int | None = None
+    val: int | None = None
+    split: Path | None = None
+    save_every: int | None = None
+    init: Path | None = None
+    device: str | None = None
+    cache: Path | None = None
+    overrides: Sequence[tuple[str, str]] = ()
+
+
+def train(
+    data: Path | str,
+    out: Path | str,
+    options: Options | None = None,
+    *,
+    resume: bool = False,
+    listeners: Sequence[Listener] = (),
+    say: Say = lambda message: None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> Path:
+    """Prepare, split and train; returns the run folder.
+
+    Args:
+        data: a raw folder in nnU-Net's layout, or a prepared store.
+        out: the run folder; it must not hold a run yet, unless that one is continued.
+        options: everything else.
+        resume: continue the run in `out` from its newest state.
+        listeners: who is told of records.
+        say: who is told in words what was chosen.
+        on_progress: who is told how far reading and preparing have come.
+    """
+    data, out, options = Path(data), Path(out), options or Options()
+    device = find_device(options.device)
+    if resume:
+        run = Run.read(out)
+        _check_same(run, options)
+        settings = decode(Preparation, run.data.preparation, "preparation")
+        store = open_store(data, lambda channels, spacings: settings, run.split, options.cache, on_progress=on_progress)
+        if store.fingerprint != run.data.fingerprint:
+            raise InputError(f"{data}: not the data {out} was started on. Continue on the same files, or start anew.")
+        trainer = Trainer(run, store, out, device, listeners)
+        trainer.resume()
+        say(f"Continuing after step {trainer.done} of {run.train.steps}.")
+    else:
+        _check_free(out)
+        run, store = make_run(data, options, device, say=say, on_progress=on_progress)
+        trainer = Trainer(run, store, out, device, listeners)
+        if options.init is not None:
+            trainer.start_from(options.init)
+            say(f"Starting from the weights of {options.init}.")
+        _write_run(run, out)
+    trainer.fit()
+    return out
+
+
+def make_run(
+    data: Path,
+    options: Options,
+    device: torch.device,
+    *,
+    say: Say = lambda message: None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> tuple[Run, Store]:
+    """The run these options amount to, and the store it trains on."""
+    preset, title, seed = find_preset(options.preset), options.method or "coranet", options.seed or 0
+    method = find_method(title)()
+    split = Split.read(options.split) if options.split else None
+    store = open_store(data, preset.prepare, split, options.cache, say=say, on_progress=on_progress)
+    patients = {name: case.patient for name, case in store.cases.items()}
+    labelled = [name for name, case in store.cases.items() if case.labelled]
+    if split is None:
+        split = split_by_labels(patients, labelled, use=options.labelled, val=options.val, seed=seed)
+    elif options.labelled is not None:
+        kept = split.labelled[: options.labelled]
+        split = replace(split, labelled=kept, unlabelled=(*split.labelled[len(kept) :], *split.unlabelled))
+    split.check({**{case: case for case in split.test}, **patients}, labelled)
+    if not split.unlabelled:
+        say("There are no unlabelled cases: training on labels alone.")
+        method = method.on_labels_alone()
+    run = preset.run(describe(str(data.resolve()), store), split, method, store, device)
+    run = replace(run, seed=seed, train=replace(run.train, save_every=options.save_every))
+    if options.steps is not None:
+        run = replace(run, train=replace(run.train, steps=options.steps))
+    if title not in METHODS:
+        run = replace(run, method_source=title)
+    for path, text in options.overrides:
+        run = override(run, path, text)
+    return run, store
+
+
+def open_store(
+    data: Path,
+    prepare: Callable[[Sequence[str], Spread], Preparation],
+    split: Split | None,
+    cache: Path | None,
+    *,
+    say: Say = lambda message: None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> Store:
+    """A store as it is, or a raw folder checked and prepared into the cache.
+
+    Cases of imagesTs are prepared only where a split trains or validates on them.
+    """
+    if Store.is_store(data):
+        return Store.open(data)
+    report = inspect_folder(data, lambda done, total: on_progress("checking", done, total))
+    if report.fatal or report.dataset is None or report.facts is None:
+        lines = "\n".join(f"  {problem}" for problem in report.problems if problem.level == "fatal")
+        raise InputError(f"{data}: cannot be trained on as it is:\n{lines}")
+    for problem in report.problems:
+        say(f"Note: {problem}")
+    wanted = set(split.stored) if split else set()
+    cases = [case for case in report.dataset.cases if case.part == "Tr" or case.name in wanted]
+    return cached_store(
+        report.dataset,
+        cases,
+        prepare(report.dataset.channels, report.facts.spacings),
+        cache or default_cache(),
+        lambda done, total: on_progress("preparing", done, total),
+    )
+
+
+def find_device(name: str | None) -> torch.device:
+    """The one that was asked for, or the fastest there is."""
+    if name in (None, "auto"):
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(str(name))
+    except RuntimeError as error:
+        raise InputError(f"--device {name}: not a device. Use cpu, cuda or cuda:1.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"--device {name}: this machine has no usable GPU. Use --device cpu.")
+    return device
+
+
+def _check_free(out: Path) -> None:
+    """A run is never overwritten, and a folder that cannot be written to is found out before any work."""
+    if (out / "run.json").exists() or (out / checkpoint.LAST).exists():
+        raise InputError(f"{out}: holds a run already. Continue it with --resume, or choose another --out.")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is a file. Choose another --out.")
+    parent = next(folder for folder in (out, *out.resolve().parents) if folder.exists())
+    if not os.access(parent, os.W_OK):
+        raise InputError(f"{out}: {parent} cannot be written to. Choose another --out.")
+
+
+def _check_same(run: Run, options: Options) -> None:
+    """A run is continued as it was begun."""
+    kind = run.method_source or kind_of(run.method)
+    for name, asked, begun in (
+        ("--steps", options.steps, run.train.steps),
+        ("--seed", options.seed, run.seed),
+        ("--method", options.method, kind),
+    ):
+        if asked is not None and asked != begun:
+            raise InputError(f"{name} {asked}: the run was begun with {begun}. Drop the option, or start a new run.")
+
+
+def _write_run(run: Run, out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if run.method_source:
+            shutil.copy(run.method_source.rpartition(":")[0], out)
+        run.split.write(out / "split.json")
+        run.write(out)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror}). Choose another --out.") from error

@@ -1,0 +1,100 @@
+"""The contract of a method.
+
+A method is a frozen dataclass: its fields are its hyper-parameters. It says which networks exist, what they minimise in each
+phase, what moves without gradients, and what they predict. It holds no state, knows no device, logs nothing and never
+waits for a value. Only `loss` has to be written; every other function has a default that fits a single network.
+
+A step is one labelled and one unlabelled batch, whatever updates are made of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from coranet.nets import Body, MakeNet
+from coranet.ops.losses import cross_entropy, masked_mean, probabilities, soft_dice
+from coranet.types import Batch, Nets, Phase, Prediction, Progress, Sample, Terms, Update
+from coranet.uncertainty import Estimator, Softmax
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """How networks learn from labelled and unlabelled images."""
+
+    dice: float = 0.0
+    """Weight of a Dice term beside the cross-entropy on labelled images. The paper has none."""
+
+    # What exists
+
+    def nets(self, make_net: MakeNet) -> dict[str, Body]:
+        """The networks by name, `student` among them."""
+        return {"student": make_net()}
+
+    @property
+    def estimator(self) -> Estimator:
+        """What says which of its predictions are uncertain."""
+        return Softmax(threshold=0.9)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Stretches of training in order."""
+        return (Phase(name="train", epochs=130),)
+
+    # What is learnt
+
+    @abstractmethod
+    def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
+        """The objective of the one default update."""
+
+    def objectives(self, phase: str) -> tuple[Update, ...]:
+        """The optimizer steps of one training step in order, each evaluated after the one before it."""
+        return (Update(name="step", loss=self.loss),)
+
+    def begin_phase(self, nets: Nets, phase: str) -> None:
+        """Called once before a phase's first step."""
+
+    def after_step(self, nets: Nets, at: Progress) -> None:
+        """What moves without gradients, once a step."""
+
+    # What is kept per case
+
+    def remember(self, prediction: Prediction) -> dict[str, Tensor]:
+        """Maps of unlabelled images to keep until the next refresh, `(B, *S)` uint8 by name."""
+        return {}
+
+    # What is predicted
+
+    def inference_net(self, nets: Nets, *, uncertainty: bool = True) -> Body:
+        """The network that predicts; without uncertainty it need not carry more than its main head."""
+        net = cast(Body, nets["student"])
+        return net if uncertainty else net.keeping(("main",))
+
+    def infer(self, net: Body, image: Tensor, *, uncertainty: bool = True) -> dict[str, Tensor]:
+        """Soft maps that may be blended over windows."""
+        return (self.estimator if uncertainty else Softmax()).infer(net, image)
+
+    def decide(self, maps: Mapping[str, Tensor], *, uncertainty: bool = True) -> Prediction:
+        """From soft maps to probabilities and regions."""
+        regions = self.estimator.regions(maps) if uncertainty else None
+        return Prediction(probabilities=maps["main"], regions=regions)
+
+    def on_labels_alone(self) -> Method:
+        """What to train where there are no unlabelled cases."""
+        return self
+
+    # Shared by all
+
+    def supervised_terms(self, logits: Tensor, sample: Sample) -> dict[str, Tensor]:
+        """Cross-entropy, and Dice where asked for, of labelled images."""
+        assert sample.label is not None
+        everywhere = torch.ones_like(sample.valid)
+        terms = {"ce": masked_mean(cross_entropy(logits, sample.label), everywhere, sample.valid)}
+        if self.dice:
+            terms["dice"] = self.dice * soft_dice(probabilities(logits), sample.label, sample.valid)
+        return terms

@@ -1,0 +1,128 @@
+"""CoraNet as its released code behaves, for those who compare with its numbers.
+
+Facts about that code, which carries no licence and is not used here. It differs from the text in this:
+
+- L_sup = (CE + Dice + CE_con + CE_rad) / 4; weighted means are divided by the sum of weights. The Dice is not in the text.
+- The heads' names are exchanged: `con` is trained at costs (1, α), `rad` at (α, 1).
+- On pseudo-labels those costs are crossed again, each head taking the other's, and both heads are trained there too:
+  L_c = (CE + Dice + CE_con + CE_rad) / 4 over certain pixels, weighted terms divided by their count, not by their weights.
+- L_u = mean over the three heads of Σ_k (p_k - p'_k)², averaged over uncertain pixels. The teacher has all heads.
+- L = L_sup + 0.5 (L_c + 0.1 exp(-5 (1 - t/40)²) L_u), t in epochs of self-training; one update a step.
+- The teacher averages parameters only, runs in training mode, and sees the student's very image.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from coranet.errors import InputError
+from coranet.methods.coranet import CoraNet, unlabelled
+from coranet.nets import Body
+from coranet.ops.losses import cross_entropy, probabilities, soft_dice, squared_difference
+from coranet.ops.ramps import gaussian_ramp
+from coranet.ops.teacher import follow, frozen_copy
+from coranet.types import Batch, Nets, Progress, Terms
+from coranet.uncertainty import CRM
+from coranet.uncertainty.crm import as_pairs, object_masks
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedCoraNet(CoraNet):
+    """What the released code does, in any dimension."""
+
+    weights: tuple[float, float] = (0.5, 0.05)
+    """Of the certain and, once its ramp is over, of the uncertain term."""
+    updates: Literal["alternate", "joint"] = "joint"
+    """One update a step."""
+    ramp_epochs: float = 40
+    """Epochs of self-training over which the uncertain term grows."""
+
+    def __post_init__(self) -> None:
+        if self.updates != "joint" or not isinstance(self.regions, CRM):
+            raise InputError(
+                "The released code makes one joint update and knows the conservative-radical module alone."
+            )
+
+    def make_teacher(self, student: Body) -> Body:
+        """All heads, in training mode."""
+        return frozen_copy(student).train()
+
+    def after_step(self, nets: Nets, at: Progress) -> None:
+        """Parameters only."""
+        if at.phase == "selftrain":
+            follow(nets["teacher"], nets["student"], self.beta, buffers=False)
+
+    def crm_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
+        """L_sup."""
+        sample = batch.labelled
+        assert sample.label is not None
+        logits = nets["student"](sample.image)
+        parts = self.four_terms(logits, sample.label, sample.valid, costs=((1.0, self.alpha), (self.alpha, 1.0)))
+        return Terms(values={name: value / 4 for name, value in parts.items()})
+
+    def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
+        """L, over labelled and unlabelled images."""
+        sample = unlabelled(batch)
+        pseudo_label, certain = self.targets(nets, sample)
+        kept, uncertain = certain & sample.valid, ~certain & sample.valid
+        student = nets["student"](sample.image)
+        with torch.no_grad():
+            teacher = nets["teacher"](sample.image)
+        costs = ((self.alpha, 1.0), (1.0, self.alpha))
+        parts = self.four_terms(student, pseudo_label, kept, costs=costs, by_count=True)
+        gaps = [mean_over(head_difference(student, teacher, head), uncertain) for head in ("main", "con", "rad")]
+        values = {"certain": torch.stack(list(parts.values())).mean(), "consistency": torch.stack(gaps).mean()}
+        return Terms(
+            values={**self.crm_loss(nets, batch, at).values, **values},
+            weights={
+                "certain": self.weights[0],
+                "consistency": self.weights[1] * gaussian_ramp(at.epoch, self.ramp_epochs),
+            },
+            measures={"uncertain_share": uncertain.float().mean()},
+        )
+
+    @property
+    def alpha(self) -> float:
+        """The estimator's ratio of costs."""
+        assert isinstance(self.regions, CRM)
+        return self.regions.alpha
+
+    def four_terms(
+        self,
+        logits: dict[str, Tensor],
+        label: Tensor,
+        region: Tensor,
+        *,
+        costs: tuple[tuple[float, float], tuple[float, float]],
+        by_count: bool = False,
+    ) -> dict[str, Tensor]:
+        """CE and Dice of the main head, weighted CE of the other two, over a region."""
+        terms = {
+            "ce": mean_over(cross_entropy(logits["main"], label), region),
+            "dice": soft_dice(probabilities(logits["main"]), label, region),
+        }
+        for name, cost in zip(("con", "rad"), costs, strict=True):
+            pairs = as_pairs(logits[name])
+            objects = object_masks(label, pairs.shape[2])
+            weights = torch.ones_like(objects) if by_count else torch.where(objects == 1, cost[1], cost[0])
+            inside = region.unsqueeze(1).expand_as(objects)
+            total = torch.where(inside, cross_entropy(pairs, objects, cost), 0.0).sum()
+            terms[name] = total / torch.where(inside, weights, 0).sum().clamp(min=1)
+        return terms
+
+
+def mean_over(values: Tensor, region: Tensor) -> Tensor:
+    """Σ_z M_z v_z / Σ_z M_z over the whole batch, 0 where the region is empty."""
+    return torch.where(region, values, 0.0).sum() / region.sum().clamp(min=1)
+
+
+def head_difference(student: dict[str, Tensor], teacher: dict[str, Tensor], head: str) -> Tensor:
+    """Squared difference of one head's probabilities, `(B, *S)`; averaged over objects for heads that hold pairs."""
+    if head == "main":
+        return squared_difference(probabilities(student[head]), probabilities(teacher[head]))
+    mine, theirs = (probabilities(as_pairs(logits[head])) for logits in (student, teacher))
+    return squared_difference(mine, theirs).mean(dim=1)

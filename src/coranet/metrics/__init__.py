@@ -1,0 +1,22 @@
+"""Scores of masks against labels, in two and three dimensions, and what many of them say together."""
+
+from coranet.metrics.mask import METRICS, Score, Status, score
+from coranet.metrics.overlap import Counts, count
+from coranet.metrics.summary import Comparison, Summary, compare, mean_of_present, summarise
+from coranet.metrics.surface import Distances, distances
+
+__all__ = [
+    "METRICS",
+    "Comparison",
+    "Counts",
+    "Distances",
+    "Score",
+    "Status",
+    "Summary",
+    "compare",
+    "count",
+    "distances",
+    "mean_of_present",
+    "score",
+    "summarise",
+]

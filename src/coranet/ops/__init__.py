@@ -1,0 +1,1 @@
+"""Pure n-dimensional tensor functions, each written once: tensors in, tensors out."""

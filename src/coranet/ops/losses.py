@@ -1,0 +1,80 @@
+"""Voxel-wise losses and the means that reduce them: voxel-wise first, reduced last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Normalise = Literal["image", "region"]
+
+
+def at_least_fp32(x: Tensor) -> Tensor:
+    """What a half-precision network says, in a precision that sums over voxels can bear."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def probabilities(logits: Tensor) -> Tensor:
+    """Softmax over classes, `(B, K, *S)`."""
+    return torch.softmax(at_least_fp32(logits), dim=1)
+
+
+def cross_entropy(logits: Tensor, target: Tensor, costs: Sequence[float] | None = None) -> Tensor:
+    """-w_y log p_y at every voxel.
+
+    Args:
+        logits: `(B, K, *S)`.
+        target: `(B, *S)`, integer classes.
+        costs: w, one misclassification cost per class.
+    """
+    log_p = torch.log_softmax(at_least_fp32(logits), dim=1)
+    # A product with the one-hot label rather than a gather: its gradient is deterministic on every device.
+    chosen = one_hot(target, logits.shape[1])
+    if costs is not None:
+        chosen = chosen * torch.tensor(costs, device=logits.device).view(1, -1, *[1] * (target.ndim - 1))
+    return -(chosen * log_p).sum(dim=1)
+
+
+def squared_difference(p: Tensor, q: Tensor) -> Tensor:
+    """Σ_k (p_k - q_k)² at every voxel, `(B, K, *S)` to `(B, *S)`."""
+    return (at_least_fp32(p) - at_least_fp32(q)).square().sum(dim=1)
+
+
+def soft_dice(p: Tensor, target: Tensor, mask: Tensor) -> Tensor:
+    """1 - mean over classes of 2 Σ p q / (Σ p² + Σ q²), sums over the batch's masked voxels.
+
+    Args:
+        p: `(B, K, *S)` probabilities.
+        target: `(B, *S)`, integer classes.
+        mask: `(B, *S)`, the voxels that count.
+    """
+    inside = mask.unsqueeze(1).to(torch.float32)
+    p, q = at_least_fp32(p) * inside, one_hot(target, p.shape[1]) * inside
+    axes = (0, *range(2, p.ndim))
+    overlap, size = (p * q).sum(axes), (p.square() + q.square()).sum(axes)
+    smooth = 1e-5
+    return 1 - ((2 * overlap + smooth) / (size + smooth)).mean()
+
+
+def masked_mean(values: Tensor, mask: Tensor, valid: Tensor, normalise: Normalise = "image") -> Tensor:
+    """Mean over images of Σ_z M_z v_z, divided by the image's voxels or by the region's.
+
+    Args:
+        values: `(B, *S)`.
+        mask: `(B, *S)` bool, the region M.
+        valid: `(B, *S)` bool, the voxels that belong to the image at all.
+        normalise: `image` divides by the count of valid voxels, so that a small region weighs little;
+            `region` by the count of the region's own.
+    """
+    region = (mask & valid).flatten(1).to(torch.float32)
+    count = valid.flatten(1).to(torch.float32) if normalise == "image" else region
+    sums = torch.where(region > 0, values.flatten(1), 0.0).sum(dim=1)
+    return (sums / count.sum(dim=1).clamp(min=1)).mean()
+
+
+def one_hot(target: Tensor, classes: int) -> Tensor:
+    """`(B, *S)` integer classes to `(B, K, *S)` float."""
+    index = torch.arange(classes, device=target.device).view(1, -1, *[1] * (target.ndim - 1))
+    return (target.unsqueeze(1) == index).to(torch.float32)

@@ -1,0 +1,141 @@
+"""What travels between rooms: tensors with a name, and nothing that computes.
+
+Shapes: `B` images, `C` channels, `K` classes, `*S` the two or three axes of space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+Nets = Mapping[str, nn.Module]
+"""The networks of a method by name; `student` is always there and is the one that is kept."""
+
+Maps = Mapping[str, Tensor]
+"""Integer maps of a case by name, `(*S)` in case space or `(B, *S)` in a batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Images cut from the store, each with its maps, all through one warp."""
+
+    image: Tensor
+    """`(B, C, *S)` float."""
+    valid: Tensor
+    """`(B, *S)` bool: false where the warp reached outside the image. Belongs to no region and no loss."""
+    label: Tensor | None = None
+    """`(B, *S)` long; absent for unlabelled images, so that nothing can read it."""
+    maps: Maps = field(default_factory=dict)
+    """What the method stored for these cases, cut and warped with the image: `(B, *S)` uint8."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """One step's images. Without unlabelled cases `unlabelled` is None, and a method trains on labels alone."""
+
+    labelled: Sample
+    unlabelled: Sample | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Where training stands. What changes each step is a tensor on the device, what changes by phase is not."""
+
+    step: Tensor
+    """Steps done, over all phases."""
+    steps: int
+    """Steps in all."""
+    phase: str
+    phase_step: Tensor
+    """Steps done in this phase."""
+    phase_steps: int
+    epoch: Tensor
+    """Epochs done in this phase: `phase_step` over the steps an epoch has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """An objective as named terms: the total is the sum of weight times value."""
+
+    values: Mapping[str, Tensor]
+    weights: Mapping[str, Tensor | float] = field(default_factory=dict)
+    """A term that is not named here weighs 1."""
+    measures: Mapping[str, Tensor] = field(default_factory=dict)
+    """Logged, not optimised: the uncertain share, a threshold."""
+
+    @property
+    def total(self) -> Tensor:
+        """The scalar that is minimised."""
+        weighted = [self.weights.get(name, 1.0) * value for name, value in self.values.items()]
+        return torch.stack([torch.as_tensor(term) for term in weighted]).sum()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regions:
+    """What an estimator of uncertainty says of an image: two regions and a score behind them."""
+
+    certain: Tensor
+    """`(B, *S)` bool."""
+    score: Tensor
+    """`(B, *S)` float, larger where less certain."""
+    maps: Maps = field(default_factory=dict)
+    """What else can be shown, such as the conservative and the radical mask: `(B, *S)` uint8."""
+
+    @property
+    def uncertain(self) -> Tensor:
+        """`(B, *S)` bool."""
+        return ~self.certain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What a method says of an image."""
+
+    probabilities: Tensor
+    """`(B, K, *S)`, summing to one over classes."""
+    regions: Regions | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    """One optimizer step: which networks it moves, by which loss, through which optimizer.
+
+    Networks that are not named are frozen while it runs. Updates that name the same optimizer share its state.
+    """
+
+    name: str
+    loss: Callable[[Nets, Batch, Progress], Terms]
+    trains: tuple[str, ...] = ("student",)
+    optimizer: str = "main"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A stretch of training with one objective. Lengths are in epochs; a run shrinks or stretches them in proportion."""
+
+    name: str
+    epochs: float
+    refresh_every: float | None = None
+    """Epochs between two refreshes of the maps kept per case; None where the phase keeps none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """How an array lies in the world: enough to write it back.
+
+    Attributes:
+        shape: the array's size along its own three axes.
+        affine: 4 x 4, voxel index to millimetres, rows as tuples.
+    """
+
+    shape: tuple[int, int, int]
+    affine: tuple[tuple[float, float, float, float], ...]
+
+    @property
+    def spacing(self) -> tuple[float, float, float]:
+        """Millimetres between voxel centres along each axis."""
+        x, y, z = (sum(row[axis] ** 2 for row in self.affine[:3]) ** 0.5 for axis in range(3))
+        return x, y, z

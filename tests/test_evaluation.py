@@ -1,0 +1,278 @@
+"""Folders of predictions and labels to scores, tables and JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from coranet.data.readers.nifti import write
+from coranet.errors import InputError
+from coranet.evaluation import Scores, evaluate, score_pair
+from coranet.metrics import METRICS, score, summarise
+from coranet.types import Geometry
+
+DESCRIPTION = {"channel_names": {"0": "CT"}, "labels": {"background": 0, "liver": 1, "tumour": 2}}
+Array = NDArray[Any]
+
+
+def scan(path: Path, array: Array, spacing: tuple[float, ...] = (1.0, 1.0, 2.0), shift: float = 0.0) -> Path:
+    affine = np.diag([*spacing, 1.0])
+    affine[0, 3] = shift
+    rows = tuple((a, b, c, d) for a, b, c, d in affine.tolist())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    x, y, z = array.shape
+    write(path, array, Geometry(shape=(x, y, z), affine=rows))
+    return path
+
+
+def cube(value: int, start: int, size: int = 3, into: Array | None = None) -> Array:
+    array = np.zeros((10, 9, 8), dtype=np.uint8) if into is None else into.copy()
+    array[(slice(start, start + size),) * 3] = value
+    return array
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Case a has both classes, well found; b has one, missed, and an invented other; c has the first alone, perfect."""
+    predictions, labels = tmp_path / "predictions", tmp_path / "labelsTs"
+    scan(labels / "a.nii.gz", cube(2, 5, into=cube(1, 1)))
+    scan(predictions / "a.nii.gz", cube(2, 5, into=cube(1, 2)))
+    scan(labels / "b.nii.gz", cube(1, 1))
+    scan(predictions / "b.nii.gz", cube(2, 4))
+    scan(labels / "c.nii", cube(1, 3))
+    scan(predictions / "c.nii.gz", cube(1, 3))
+    (tmp_path / "dataset.json").write_text(json.dumps(DESCRIPTION))
+    return predictions, labels
+
+
+def test_evaluate_folders(folders: tuple[Path, Path]) -> None:
+    predictions, labels = folders
+    scan(predictions / "a_uncertain.nii.gz", cube(1, 1))
+    scan(predictions / "a_probabilities.nii.gz", cube(1, 1))
+    (predictions / "._a.nii.gz").write_bytes(b"left by a file manager")
+    scores = evaluate(predictions, labels)
+    assert [(row.case, row.class_name, row.value, row.status) for row in scores.rows] == [
+        ("a", "liver", 1, "scored"),
+        ("a", "tumour", 2, "scored"),
+        ("b", "liver", 1, "missed"),
+        ("b", "tumour", 2, "invented"),
+        ("c", "liver", 1, "scored"),
+        ("c", "tumour", 2, "absent"),
+    ]
+    expected = score(cube(1, 2) == 1, cube(1, 1) == 1, (1, 1, 2))
+    assert {name: getattr(scores.rows[0], name) for name in METRICS} == {
+        name: getattr(expected, name) for name in METRICS
+    }
+    assert scores.rows[0].dsc == 2 * 8 / 54
+    assert scores.rows[0].hd_mm == pytest.approx(6**0.5)
+    assert (scores.notes, scores.slices) == ((), ())
+
+
+def test_means_leave_out_what_is_absent_and_nothing_else(folders: tuple[Path, Path]) -> None:
+    scores = evaluate(*folders)
+    result = scores.to_json()
+    first = 2 * 8 / 54
+    assert scores.by_case("dsc") == {"a": pytest.approx((first + 1) / 2), "b": 0.0, "c": 1.0}
+    assert result["mean"]["dsc"] == pytest.approx(((first + 1) / 2 + 0 + 1) / 3)
+    assert result["per_class"]["liver"]["dsc"] == pytest.approx((first + 0 + 1) / 3)
+    assert result["per_class"]["tumour"]["dsc"] == pytest.approx((1 + 0) / 2)
+    assert result["per_class"]["tumour"]["hd"] == pytest.approx((0 + np.linalg.norm((10, 9, 8))) / 2)
+    assert result["counts"]["liver"] == {"scored": 2, "missed": 1, "invented": 0, "absent": 0}
+    assert result["counts"]["tumour"] == {"scored": 1, "missed": 0, "invented": 1, "absent": 1}
+
+
+def test_json_is_json_and_complete(folders: tuple[Path, Path]) -> None:
+    scores = evaluate(*folders)
+    result = json.loads(json.dumps(scores.to_json(), allow_nan=False))
+    assert result == scores.to_json()
+    assert list(result) == ["mean", "per_class", "per_case", "std", "intervals", "counts", "notes"]
+    assert set(result["mean"]) == set(METRICS)
+    assert set(result["per_case"]["a"]["liver"]) == {*METRICS, "status"}
+    assert result["per_case"]["c"]["tumour"] == dict.fromkeys(METRICS) | {"status": "absent"}
+    assert result["per_case"]["b"]["liver"]["dsc"] == 0
+    summary = summarise(list(scores.by_case("assd_mm").values()))
+    assert result["intervals"]["mean"]["assd_mm"] == [summary.low, summary.high]
+    assert result["std"]["mean"]["assd_mm"] == summary.std
+    assert result["intervals"]["per_class"]["tumour"]["dsc"] == [0, 1]
+
+
+def test_a_class_that_is_nowhere_is_null_in_every_mean(folders: tuple[Path, Path]) -> None:
+    predictions, labels = folders
+    for folder in folders:
+        for case in ("a", "b"):
+            (folder / f"{case}.nii.gz").unlink()
+    result = evaluate(predictions, labels).to_json()
+    assert result["per_class"]["tumour"] == dict.fromkeys(METRICS)
+    assert result["mean"]["dsc"] == 1
+
+
+def test_csv_round_trip(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    scores = evaluate(*folders, per_slice=True)
+    path = tmp_path / "scores.csv"
+    scores.write_csv(path)
+    again = Scores.read_csv(path)
+    assert json.dumps(again.to_json()) == json.dumps(scores.to_json())
+    assert repr(again) == repr(scores)  # NaN is not equal to itself, but reads the same
+    assert path.read_text().splitlines()[0].startswith("case,class_name,value,status,dsc,")
+    assert path.read_text().splitlines()[-1] == f"c,tumour,2,absent,{',' * len(METRICS)}0,0"
+
+    whole = replace(scores, slices=())
+    whole.write_csv(path)
+    assert repr(Scores.read_csv(path)) == repr(whole)
+    assert sorted(file.name for file in tmp_path.iterdir() if file.is_file()) == ["dataset.json", "scores.csv"]
+
+
+def test_csv_keeps_odd_names(tmp_path: Path) -> None:
+    rows = score_pair(cube(1, 1), cube(1, 2), {1: 'left, "upper" löbe'}, (1, 1, 1), case="a,b\nc")
+    Scores(rows=rows).write_csv(tmp_path / "scores.csv")
+    assert Scores.read_csv(tmp_path / "scores.csv").rows == rows
+
+
+@pytest.mark.parametrize("content", ["", "case,dice\na,1\n", "\x00\x01", "{}"])
+def test_what_is_not_a_table_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"scores.csv: is not a table of scores"):
+        Scores.read_csv(path)
+
+
+def test_a_table_cut_short_is_refused(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    evaluate(*folders).write_csv(path)
+    path.write_text(path.read_text()[:-10])
+    with pytest.raises(InputError, match=r"scores.csv: is not a table of scores"):
+        Scores.read_csv(path)
+
+
+def test_files_that_cannot_be_reached(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none.csv: cannot be read"):
+        Scores.read_csv(tmp_path / "none.csv")
+    with pytest.raises(InputError, match=r"scores.csv: cannot be written"):
+        evaluate(*folders).write_csv(tmp_path / "none" / "scores.csv")
+
+
+def test_two_files_need_not_share_a_name(folders: tuple[Path, Path]) -> None:
+    predictions, labels = folders
+    scores = evaluate(predictions / "a.nii.gz", labels / "c.nii")
+    assert [(row.case, row.class_name, row.status) for row in scores.rows] == [
+        ("a", "liver", "scored"),
+        ("a", "tumour", "invented"),
+    ]
+
+
+def test_labels_without_prediction_are_noted(folders: tuple[Path, Path]) -> None:
+    predictions, labels = folders
+    (predictions / "a.nii.gz").unlink()
+    (predictions / "c.nii.gz").unlink()
+    scores = evaluate(predictions, labels)
+    assert {row.case for row in scores.rows} == {"b"}
+    assert scores.notes == ("2 of 3 labels have no prediction and are not scored: a, c",)
+    assert scores.to_json()["notes"] == list(scores.notes)
+
+
+@pytest.mark.parametrize("home", ["labels", "predictions"])
+def test_where_classes_are_declared(folders: tuple[Path, Path], tmp_path: Path, home: str) -> None:
+    predictions, labels = folders
+    (tmp_path / "dataset.json").unlink()
+    older = {"modality": {"0": "CT"}, "labels": {"0": "background", "1": "atrium", "2": "ventricle"}}
+    ({"labels": labels, "predictions": predictions}[home] / "dataset.json").write_text(json.dumps(older))
+    assert {row.class_name for row in evaluate(predictions, labels).rows} == {"atrium", "ventricle"}
+
+
+def test_only_the_classes_of_a_description_count(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "dataset.json").write_text(json.dumps({"labels": DESCRIPTION["labels"]}))
+    assert {row.class_name for row in evaluate(*folders).rows} == {"liver", "tumour"}
+
+
+def test_undeclared_classes_are_the_values_that_occur(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    predictions, labels = folders
+    (tmp_path / "dataset.json").unlink()
+    scan(predictions / "c.nii.gz", cube(7, 3).astype(np.float32))
+    rows = evaluate(predictions, labels).rows
+    assert [(row.value, row.class_name) for row in rows] == [(1, "1"), (2, "2"), (7, "7")] * 3
+    assert rows[-1].status == "invented"
+
+
+def _broken(folders: tuple[Path, Path], what: str) -> None:
+    predictions, labels = folders
+    root = labels.parent
+    match what:
+        case "no label":
+            scan(predictions / "d.nii.gz", cube(1, 1))
+            scan(predictions / "e.nii.gz", cube(1, 1))
+        case "no predictions":
+            for file in predictions.iterdir():
+                file.unlink()
+        case "no folder":
+            labels.rename(root / "elsewhere")
+        case "twice":
+            scan(labels / "c.nii.gz", cube(1, 3))
+        case "shape":
+            scan(predictions / "b.nii.gz", cube(1, 1)[:-1])
+        case "shift":
+            scan(predictions / "b.nii.gz", cube(1, 1), shift=0.05)
+        case "unknown value":
+            scan(predictions / "b.nii.gz", cube(3, 1))
+        case "unknown label value":
+            scan(labels / "b.nii.gz", cube(9, 1))
+        case "not whole":
+            scan(predictions / "b.nii.gz", cube(1, 1) * np.float32(0.5))
+        case "not finite":
+            scan(predictions / "b.nii.gz", cube(1, 1) * np.float32(nan))
+        case "regions":
+            (root / "dataset.json").write_text(json.dumps({**DESCRIPTION, "labels": {"background": 0, "all": [1, 2]}}))
+        case "ignore":
+            (root / "dataset.json").write_text(json.dumps({**DESCRIPTION, "labels": {"background": 0, "ignore": 1}}))
+        case "not NIfTI":
+            (predictions / "b.nii.gz").write_bytes(b"broken")
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("no label", r"labelsTs: has no label for 2 of 5 predictions: d, e\. "),
+        ("no predictions", r"predictions: has no prediction to score\. "),
+        ("no folder", r"labelsTs: does not exist\. "),
+        ("twice", r"c\.nii\.gz: is the same case as c\.nii\. "),
+        ("shape", r"predictions/b\.nii\.gz: .*labelsTs/b\.nii\.gz: .*\(9, 9, 8\) and \(10, 9, 8\)"),
+        ("shift", r"predictions/b\.nii\.gz: .*labelsTs/b\.nii\.gz: .*0\.05 voxels"),
+        ("unknown value", r"predictions/b\.nii\.gz: has values that are no class: 3\. .*1 liver, 2 tumour"),
+        ("unknown label value", r"labelsTs/b\.nii\.gz: has values that are no class: 9\. "),
+        ("not whole", r"predictions/b\.nii\.gz: .*whole numbers\. "),
+        ("not finite", r"predictions/b\.nii\.gz: .*whole numbers\. "),
+        ("regions", r"dataset\.json: .*region"),
+        ("ignore", r"dataset\.json: .*ignore"),
+        ("not NIfTI", r"predictions/b\.nii\.gz"),
+    ],
+)
+def test_mistakes_are_named(folders: tuple[Path, Path], what: str, message: str) -> None:
+    _broken(folders, what)
+    with pytest.raises(InputError, match=message):
+        evaluate(*folders)
+
+
+def test_a_rounded_affine_is_the_same(folders: tuple[Path, Path]) -> None:
+    predictions, labels = folders
+    scan(predictions / "b.nii.gz", cube(1, 1), shift=0.0005)
+    assert len(evaluate(predictions, labels).rows) == 6
+
+
+def test_per_slice_means_are_over_slices_that_have_something(folders: tuple[Path, Path]) -> None:
+    scores = evaluate(*folders, per_slice=True)
+    assert len(scores.slices) == 3 * 8 * 2
+    result = scores.to_json()["per_slice"]
+    # Slice by slice, liver: case a has one slice missed, two of 4 shared pixels in 9 and 9, one invented; b three
+    # missed; c three perfect. Tumour: a has three perfect, b three invented.
+    overlap = 2 * 4 / 18
+    assert result["per_class"]["liver"]["dsc"] == pytest.approx((0 + 2 * overlap + 0 + 3 * 0 + 3 * 1) / 10)
+    assert result["per_class"]["tumour"]["dsc"] == pytest.approx((3 * 1 + 3 * 0) / 6)
+    assert result["counts"]["liver"] == {"scored": 5, "missed": 4, "invented": 1, "absent": 14}
+    # No slice has both, so that together there are 10 and 6.
+    assert result["mean"]["dsc"] == pytest.approx((2 * overlap + 3 * 1 + 3 * 1) / 16)

@@ -1,0 +1,343 @@
+"""Preparation keeps image and label together, on every path, there and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import lru_cache
+from itertools import permutations, product
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+
+from coranet.data.grid import Grid, mismatch, orientation_code
+from coranet.data.prepare import (
+    Preparation,
+    forward_image,
+    forward_label,
+    label_values,
+    normalise,
+    plan,
+    prepare_case,
+    restore_labels,
+    restore_probabilities,
+)
+from coranet.data.readers.nifti import Volume
+from coranet.data.resample import average, spline
+from coranet.errors import InputError
+from coranet.types import Geometry
+
+TURNS = [(axes, signs) for axes in permutations(range(3)) for signs in product((1, -1), repeat=3)]
+SHAPE, SPACING = (46, 50, 42), (1.0, 0.9, 1.2)
+FINE_SHAPE, FINE_SPACING = (76, 82, 70), (0.6, 0.55, 0.72)
+CENTRE = np.array([21.37, -32.21, 50.83])
+"""Of the object, in millimetres: near the centre of every scan, on no voxel's centre."""
+
+PATHS = {
+    "as it is": Preparation(),
+    "resize up": Preparation(size=(100, 112, 90), fit="resize"),
+    "resize to twice": Preparation(size=(152, None, 140), fit="resize"),
+    "resize to half": Preparation(size=(38, 41, 35), fit="resize"),
+    "resize down by little": Preparation(size=(71, 76, 66), fit="resize"),
+    "resize down by more than two": Preparation(size=(36, None, 31), fit="resize"),
+    "finer": Preparation(spacing=(0.5, 0.5, 0.5)),
+    "coarser": Preparation(spacing=(0.9, 0.9, 0.9)),
+    "one axis": Preparation(spacing=(None, None, 0.4)),
+    "crop": Preparation(size=(61, 66, 64)),
+    "pad": Preparation(size=(83, 96, 79)),
+    "crop one and pad another": Preparation(size=(63, None, 95)),
+    "finer, then crop": Preparation(spacing=(0.5, 0.5, 0.5), size=(80, 78, 88)),
+    "coarser, then pad": Preparation(spacing=(0.8, 0.8, 0.8), size=(66, 64, 70)),
+    "spacing, then resize": Preparation(spacing=(0.5, 0.5, 0.5), size=(72, 90, 80), fit="resize"),
+}
+
+
+def lie(
+    axes: tuple[int, ...] = (0, 1, 2), signs: tuple[int, ...] = (1, 1, 1), tilt: float = 0.0, fine: bool = False
+) -> Geometry:
+    """A scan whose own axis `i` runs along the world's axis `axes[i]`, tilted a little, its centre at (20, -30, 50)."""
+    sizes, spacing = (FINE_SHAPE, FINE_SPACING) if fine else (SHAPE, SPACING)
+    cos, sin = np.cos(tilt), np.sin(tilt)
+    matrix = np.array([[cos, -sin, 0], [sin, cos, 0], [0, 0, 1]])[:, axes] * signs * np.array(spacing)[list(axes)]
+    shape = tuple(sizes[axis] for axis in axes)
+    affine = np.eye(4)
+    affine[:3, :3] = matrix
+    affine[:3, 3] = np.array([20, -30, 50]) - matrix @ ((np.array(shape) - 1) / 2)
+    return Geometry(shape=shape, affine=tuple(tuple(row) for row in affine.tolist()))
+
+
+@lru_cache(maxsize=4)
+def world(geometry: Geometry) -> np.ndarray:
+    """`(3, x, y, z)` millimetres from the centre of the object, of every voxel."""
+    affine = np.array(geometry.affine)
+    columns = [
+        affine[:3, i].reshape(3, 1, 1, 1) * index for i, index in enumerate(np.indices(geometry.shape, sparse=True))
+    ]
+    return sum(columns) + (affine[:3, 3] - CENTRE)[:, None, None, None]
+
+
+def blob(geometry: Geometry) -> np.ndarray:
+    """A smooth object that leaves the scan's border dark."""
+    return np.exp(-(world(geometry) ** 2).sum(0) / (2 * 4.5**2)).astype(np.float32)
+
+
+def ellipsoid(geometry: Geometry, inner: bool = False) -> np.ndarray:
+    """1 in an ellipsoid, and 2 in its inner half if asked for."""
+    radius = ((world(geometry) / np.array([14, 13, 15])[:, None, None, None]) ** 2).sum(0) ** 0.5
+    return (radius < 1).astype(np.uint8) + (inner & (radius < 0.6)).astype(np.uint8)
+
+
+def centroid(weights: np.ndarray, geometry: Geometry) -> np.ndarray:
+    """Millimetres from the object's true centre."""
+    return (world(geometry) * weights).sum((1, 2, 3)) / weights.sum()
+
+
+def dice(a: np.ndarray, b: np.ndarray) -> float:
+    return float(2 * (a & b).sum() / (a.sum() + b.sum()))
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.2])
+@pytest.mark.parametrize(("axes", "signs"), TURNS)
+def test_every_orientation_is_turned_alike_and_back_to_the_bit(
+    axes: tuple[int, ...], signs: tuple[int, ...], tilt: float
+) -> None:
+    geometry = lie(axes, signs, tilt)
+    grid = plan(geometry, Preparation())
+    image, label = blob(geometry), ellipsoid(geometry, inner=True)
+    canonical = nib.as_closest_canonical(nib.Nifti1Image(image, np.array(geometry.affine)))
+    assert np.array_equal(forward_image(image, grid), np.asarray(canonical.dataobj))
+    assert np.allclose(grid.geometry.affine, canonical.affine)
+    assert grid.shape == SHAPE
+    assert grid.spacing == pytest.approx(SPACING)
+    assert orientation_code(geometry) == "".join(nib.aff2axcodes(np.array(geometry.affine)))
+    assert np.array_equal(restore_labels(forward_label(label, grid), grid), label)
+    one_hot = np.stack([forward_label(label, grid) == value for value in range(3)])
+    assert np.array_equal(restore_probabilities(one_hot, grid).argmax(0), label)
+
+
+@pytest.mark.parametrize("turn", [TURNS[0], TURNS[29]], ids=str)
+@pytest.mark.parametrize("path", PATHS)
+def test_image_and_label_stay_together_there_and_back(path: str, turn: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    geometry = lie(*turn, tilt=0.1, fine=True)
+    grid = plan(geometry, PATHS[path])
+    near = 0.05 * max(*geometry.spacing, *grid.spacing)
+    image, label = forward_image(blob(geometry), grid), forward_label(ellipsoid(geometry), grid)
+    assert image.shape == label.shape == grid.shape
+    image_at, label_at = centroid(image - image.min(), grid.geometry), centroid(label, grid.geometry)
+    assert np.abs(image_at).max() < near / 2
+    assert np.abs(label_at).max() < near
+    assert np.abs(image_at - label_at).max() < near
+
+    before, back = ellipsoid(geometry), restore_labels(label, grid)
+    soft = restore_probabilities(np.stack([1 - label, label]), grid)
+    assert back.shape == geometry.shape
+    assert soft.sum(0) == pytest.approx(1, abs=1e-5)
+    for after in (back, soft[1]):  # two resamplings
+        assert np.abs(centroid(after, geometry) - centroid(before, geometry)).max() < 2 * near
+    if max(grid.scale) <= 1:
+        assert dice(back == 1, before == 1) > 0.98
+        assert dice(soft[1] > 0.5, before == 1) > 0.98
+    if set(grid.scale) == {1.0}:
+        assert np.array_equal(back, before)
+        assert np.array_equal(soft.argmax(0), before)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    turn=st.sampled_from(TURNS),
+    size=st.tuples(*[st.one_of(st.none(), st.integers(34, 90))] * 3),
+    spacing=st.tuples(*[st.one_of(st.none(), st.floats(0.6, 1.4))] * 3),
+    fit=st.sampled_from(["resize", "crop"]),
+)
+def test_any_preparation_keeps_image_and_label_in_place(
+    turn: tuple[tuple[int, ...], tuple[int, ...]],
+    size: tuple[int | None, int | None, int | None],
+    spacing: tuple[float | None, float | None, float | None],
+    fit: str,
+) -> None:
+    geometry = lie(*turn)
+    if fit == "crop":  # wide enough for the whole object
+        size = tuple(value and value + 30 for value in size)
+    grid = plan(geometry, Preparation(size=size, spacing=spacing, fit=fit))
+    assert all(wanted in (None, got) for wanted, got in zip(size, grid.shape, strict=True))
+    voxel = max(*geometry.spacing, *grid.spacing)
+    image, label = forward_image(blob(geometry), grid), forward_label(ellipsoid(geometry), grid)
+    assert np.abs(centroid(image - image.min(), grid.geometry)).max() < 0.03 * voxel
+    # Between two grids of nearly one spacing a mask repeats or skips single layers; a lost half voxel would be 0.5.
+    assert np.abs(centroid(label, grid.geometry)).max() < 0.25 * voxel
+    assert dice(restore_labels(label, grid) == 1, ellipsoid(geometry) == 1) > 0.93
+    assert Grid.from_json(json.loads(json.dumps(grid.to_json()))) == grid
+
+
+def test_the_recorded_numbers() -> None:
+    geometry = lie()
+    resized = plan(geometry, Preparation(size=(23, None, 84), fit="resize"))
+    assert resized.scale == (2.0, 1.0, 0.5)
+    assert resized.offset == (0.5, 0.0, -0.25)
+    assert resized.spacing == pytest.approx((2.0, 0.9, 0.6))
+    cropped = plan(geometry, Preparation(size=(40, 53, None)))
+    assert cropped.scale == (1.0, 1.0, 1.0)
+    assert cropped.offset == (3.0, -2.0, 0.0)
+    assert cropped.inside == (slice(0, 40), slice(2, 52), slice(0, 42))
+    spaced = plan(geometry, Preparation(spacing=(0.5, None, 100.0)))
+    assert spaced.shape == (92, 50, 1)
+
+
+def test_padding_is_dark_in_the_image_and_background_in_the_label() -> None:
+    geometry = lie()
+    grid = plan(geometry, Preparation(spacing=(0.8, None, None), size=(80, 60, 60)))
+    image = forward_image(np.full(SHAPE, 5.0) + blob(geometry), grid)
+    label = forward_label(np.full(SHAPE, 3), grid)
+    padding = np.ones(grid.shape, bool)
+    padding[grid.inside] = False
+    assert padding.any()
+    assert (image[padding] == image.min()).all()
+    assert not label[padding].any()
+    assert (label[~padding] == 3).all()
+    assert image.min() >= 5
+    assert image.max() <= 6
+
+
+def test_what_the_store_never_held_is_background() -> None:
+    grid = plan(lie(), Preparation(spacing=(0.8, None, None), size=(20, 20, 20)))
+    foreground = np.zeros((3, 20, 20, 20))
+    foreground[2] = 1
+    restored = restore_probabilities(foreground, grid)
+    held = restore_labels(np.full((20, 20, 20), 2), grid) == 2
+    assert held.sum() == 16 * 20 * 20
+    assert (restored[0][~held] == 1).all()
+    assert np.allclose(restored[2][held], 1)
+
+
+def test_labels_are_not_mixed_to_values_between() -> None:
+    geometry = lie()
+    label = ellipsoid(geometry, inner=True) * 7
+    grid = plan(geometry, Preparation(spacing=(0.7, 1.3, 1.0)))
+    assert set(np.unique(forward_label(label, grid))) == {0, 7, 14}
+
+
+@pytest.mark.parametrize("size", [7, 13, 33, 50])
+def test_average_is_what_torch_does(size: int) -> None:
+    values = torch.rand(1, 1, 20, 31, generator=torch.manual_seed(0))
+    scale = 31 / size
+    ours = average(scale * np.arange(size) + (scale - 1) / 2, 31, scale)
+    theirs = torch.nn.functional.interpolate(
+        values, size=(20, size), mode="bilinear", align_corners=False, antialias=True
+    )
+    assert np.allclose(values[0, 0].numpy() @ ours.T, theirs[0, 0], atol=1e-5)
+
+
+def test_spline_is_what_scipy_does_away_from_the_border() -> None:
+    values = np.random.default_rng(0).random(60)
+    positions = 0.7 * np.arange(80) + 0.3
+    ours = spline(positions, 60, 0.7) @ values
+    theirs = ndimage.map_coordinates(values, [positions], order=3, mode="nearest")
+    assert np.allclose(ours[20:-25], theirs[20:-25], atol=1e-4)
+    assert np.allclose(spline(np.arange(60.0), 60, 1.0), np.eye(60))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_weights_sum_to_one(size: int) -> None:
+    positions = np.linspace(-0.5, size - 0.5, 17)
+    for weights in (average, spline):
+        assert np.allclose(weights(positions, size, 0.3).sum(1), 1)
+
+
+def test_grey_levels() -> None:
+    image = np.random.default_rng(0).normal(40, 300, (12, 13, 14)).astype(np.int16)
+    zscore = normalise(image, Preparation())
+    assert zscore.mean() == pytest.approx(0, abs=1e-5)
+    assert zscore.std() == pytest.approx(1, abs=1e-5)
+    window = normalise(image, Preparation(intensity="window", window=(-100, 300)))
+    assert np.allclose(window, (np.clip(image, -100, 300) - 100) / 200)
+    minmax = normalise(image, Preparation(intensity="minmax"))
+    assert (minmax.min(), minmax.max()) == (0, 1)
+    percentile = normalise(image, Preparation(intensity="percentile"))
+    low, high = np.percentile(image, (0.5, 99.5))
+    assert np.allclose(percentile, (np.clip(image, low, high) - low) / (high - low), atol=1e-5)
+    for result in (zscore, window, minmax, percentile):
+        assert result.dtype == np.float32
+
+
+@pytest.mark.parametrize("intensity", ["zscore", "window", "minmax", "percentile"])
+def test_a_constant_image_stays_finite(intensity: str) -> None:
+    assert not normalise(np.full((5, 5, 5), 0.1), Preparation(intensity=intensity)).any()
+
+
+def case(*arrays: np.ndarray, geometry: Geometry | None = None) -> list[Volume]:
+    return [Volume(array, geometry or lie(), Path(f"{i}.nii.gz")) for i, array in enumerate(arrays)]
+
+
+def test_a_case_has_its_channels_and_label_on_one_grid() -> None:
+    geometry = lie((2, 0, 1), (-1, 1, -1))
+    label = ellipsoid(geometry).astype(np.float64)
+    volumes = case(blob(geometry), 1 - blob(geometry), geometry=geometry)
+    prepared = prepare_case(volumes, Volume(label, geometry), Preparation(size=(64, 64, 64)))
+    assert prepared.image.shape == (2, 64, 64, 64)
+    assert prepared.image.dtype == np.float32
+    assert prepared.image.flags.c_contiguous
+    assert prepared.label is not None
+    assert prepared.label.dtype == np.uint8
+    bright = prepared.image[0] > 1.5
+    assert prepared.label[bright].all()
+    assert np.allclose(prepared.image[0][prepared.grid.inside], -prepared.image[1][prepared.grid.inside], atol=1e-4)
+    assert prepare_case(volumes, None, Preparation()).label is None
+
+
+def test_statistics_are_of_the_scan_and_not_of_the_padding() -> None:
+    scan = case(blob(lie()))
+    padded = prepare_case(scan, None, Preparation(size=(60, 60, 60)))
+    plain = prepare_case(scan, None, Preparation())
+    assert np.array_equal(padded.image[0][padded.grid.inside], plain.image[0])
+
+
+def test_channels_and_label_on_other_grids_are_refused() -> None:
+    array = blob(lie())
+    shifted = np.array(lie().affine)
+    shifted[0, 3] += 0.5
+    moved = Volume(array, replace(lie(), affine=tuple(map(tuple, shifted.tolist()))), Path("moved.nii.gz"))
+    first = case(array)
+    for volumes, label in (([*first, moved], None), (first, moved)):
+        with pytest.raises(InputError, match=r"moved.nii.gz: .*grid of 0.nii.gz: places differ by up to 0.5 voxels"):
+            prepare_case(volumes, label, Preparation())
+    smaller = Volume(array[1:], replace(lie(), shape=(45, 50, 42)), Path("small.nii.gz"))
+    with pytest.raises(InputError, match=r"small.nii.gz: .*sizes differ: \(46, 50, 42\) and \(45, 50, 42\).*Resample"):
+        prepare_case([*first, smaller], None, Preparation())
+
+
+def test_rounding_of_a_header_is_no_mismatch() -> None:
+    rounded = tuple(tuple(float(np.float32(v) + np.float32(1e-5)) for v in row) for row in lie(tilt=0.3).affine[:3])
+    assert not mismatch(lie(tilt=0.3), replace(lie(), affine=(*rounded, (0.0, 0.0, 0.0, 1.0))))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(0.5, "not whole numbers.*integers"), (-1, "from -1 to 1"), (256, "0 to 255"), (np.nan, "not whole")],
+)
+def test_labels_that_are_no_classes_are_refused(value: float, message: str) -> None:
+    array = np.array([[[0, 1, value]]])
+    with pytest.raises(InputError, match=message):
+        label_values(Volume(array, lie()))
+
+
+def test_a_label_that_scaling_rounded_is_forgiven() -> None:
+    assert label_values(Volume(np.array([[[0, 0.9999999, 2]]]), lie())).tolist() == [[[0, 1, 2]]]
+
+
+def test_voxels_that_are_not_finite_are_refused() -> None:
+    array = blob(lie())
+    array[3, 4, 5] = np.inf
+    with pytest.raises(InputError, match=r"0.nii.gz: has voxels that are not finite"):
+        prepare_case(case(array), None, Preparation())
+
+
+@pytest.mark.parametrize("wrong", [{"spacing": (0, None, None)}, {"size": (None, -1, 3)}, {"window": (3.0, 3.0)}])
+def test_impossible_settings_are_refused(wrong: dict[str, tuple[float, ...]]) -> None:
+    with pytest.raises(InputError):
+        Preparation(**wrong)

@@ -1,0 +1,51 @@
+"""Small networks and batches for tests of methods."""
+
+from dataclasses import replace
+
+import torch
+
+from coranet.engine.step import backward, progress
+from coranet.engine.timeline import Stretch
+from coranet.nets import MakeNet, Net
+from coranet.types import Batch, Phase, Sample
+
+SHAPES = {2: (16, 16), 3: (8, 8, 8)}
+
+
+def make_net(dims=2, classes=2, channels=1):
+    return MakeNet(Net(width=4, levels=2), dims, channels, classes)
+
+
+def sample(dims, classes, *, labelled, seed, maps=(), count=2, outside=True):
+    generator = torch.Generator().manual_seed(seed)
+    shape = SHAPES[dims]
+    image = torch.randn(count, 1, *shape, generator=generator)
+    valid = torch.ones(count, *shape, dtype=torch.bool)
+    if outside:
+        valid[0, :3] = False
+    values = torch.randint(0, classes, (count, *shape), generator=generator)
+    drawn = {
+        "label": torch.randint(0, classes, (count, *shape), generator=generator).to(torch.uint8),
+        "certain": (torch.rand(count, *shape, generator=generator) < 0.6).to(torch.uint8),
+    }
+    return Sample(
+        image=image, valid=valid, label=values if labelled else None, maps={name: drawn[name] for name in maps}
+    )
+
+
+def batch(dims=2, classes=2, seed=0, maps=("label", "certain")):
+    return Batch(
+        labelled=sample(dims, classes, labelled=True, seed=seed),
+        unlabelled=sample(dims, classes, labelled=False, seed=seed + 1, maps=maps),
+    )
+
+
+def with_unlabelled(one, image):
+    return replace(one, unlabelled=replace(one.unlabelled, image=image))
+
+
+def at(phase, step=5, steps=20):
+    return progress(step, steps, 4, Stretch(Phase(name=phase, epochs=1), 0, steps, None), torch.device("cpu"))
+
+
+__all__ = ["at", "backward", "batch", "make_net", "sample", "with_unlabelled"]
