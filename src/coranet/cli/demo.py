@@ -61,7 +61,9 @@ def _show(rows: list[dict[str, str]]) -> None:
     from coranet.cli.show import output
 
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    table = Table(*columns, box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, no_wrap=True)
     for row in rows:
         table.add_row(*(escape(row.get(column, "-")) for column in columns))
     output.print(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -24,6 +24,10 @@ class Predict:
     """A NIfTI file, or a folder of them (_0000, _0001 for several channels)."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Where predictions go."""
+    only: Annotated[
+        Literal["labelled", "unlabelled", "val", "test"] | None, tyro.conf.arg(help_behavior_hint="(default: all)")
+    ] = None
+    """Predict only the cases that the run's split lists there."""
     probabilities: bool = False
     """Also write <case>_probabilities.nii.gz, one volume for each class."""
     masks: bool = False
@@ -48,6 +52,7 @@ class Predict:
             cases = trained.predict_files(
                 self.scans,
                 self.out,
+                only=getattr(trained.run.split, self.only) if self.only else None,
                 probabilities=self.probabilities,
                 masks=self.masks,
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coranet.engine.log import Plan, Record
 
 console = Console(stderr=True, highlight=False)
-output = Console(highlight=False, soft_wrap=True)
+output = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
 
 
 def duration(seconds: float) -> str:
@@ -28,7 +28,7 @@ def duration(seconds: float) -> str:
 
 def say(message: str) -> None:
     """A line for a person, beside the output proper."""
-    console.print(message, markup=False)
+    console.print(message, markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -56,6 +56,18 @@ class Pool:
     def __len__(self) -> int:
         return len(self.cases)
 
+    def padded(self, index: Tensor, window: tuple[int, ...]) -> Tensor:
+        """Images no larger than a window, `(B, C, *window)`, each with its own border repeated at the far ends."""
+        images, sizes = self.image[index.to(self.image.device)], self.sizes[index]
+        for axis, length in enumerate(window):
+            place = torch.minimum(torch.arange(length), sizes[:, axis : axis + 1] - 1).to(images.device)
+            shape = [len(index), 1, *[1] * len(window)]
+            shape[axis + 2] = length
+            whole = list(images.shape)
+            whole[axis + 2] = length
+            images = images.gather(axis + 2, place.view(shape).expand(whole))
+        return images
+
     @classmethod
     def load(cls, store: Store, cases: Sequence[str], slices: Slices, device: torch.device, *, labelled: bool) -> Pool:
         """Put cases on the device. Labels are read only where `labelled` says that they may be."""
@@ -95,13 +107,14 @@ class CaseMemory:
         self.maps: dict[str, Tensor] = {}
 
     def write(self, index: Tensor, maps: dict[str, Tensor]) -> None:
-        """Keep maps of some images, each `(B, *S)` with S no larger than the canvas."""
+        """Keep maps of some images, each `(B, *S)`; what reaches beyond the canvas is no image's."""
         for name, values in maps.items():
             if name not in self.maps:
                 self.maps[name] = torch.zeros(self.shape, dtype=torch.uint8, device=self.device)
             canvas = self.maps[name]
-            for axis, length in enumerate(values.shape[1:], start=1):
-                canvas = canvas.narrow(axis, 0, length)
+            for axis in range(1, values.ndim):
+                length = min(values.shape[axis], canvas.shape[axis])
+                canvas, values = canvas.narrow(axis, 0, length), values.narrow(axis, 0, length)
             canvas[index.to(self.device)] = values.to(torch.uint8)
 
 

@@ -46,12 +46,15 @@ def load(path: Path, device: torch.device) -> dict[str, Any]:
     """What `save` wrote; a file that is anything else is refused, and never unpickled."""
     if not path.is_file():
         raise InputError(f"{path}: no such checkpoint. The run has not saved yet, or the folder is another one.")
+    refusal = f"{path}: not a checkpoint of coranet, and so not opened further. Use one that `coranet train` wrote."
+    if not zipfile.is_zipfile(path):
+        raise InputError(refusal)
     try:
         content = torch.load(path, map_location=device, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, zipfile.BadZipFile, EOFError, ValueError, KeyError) as error:
-        raise InputError(f"{path}: not a checkpoint of coranet, and so not opened further.") from error
+    except (pickle.UnpicklingError, RuntimeError, ValueError, KeyError) as error:
+        raise InputError(refusal) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path}: not a checkpoint of coranet. Use one that `coranet train` wrote.")
+        raise InputError(refusal)
     return content
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -39,7 +40,6 @@ class Predictor:
     window: tuple[int, ...]
     accel: Accel
     uncertainty: bool = True
-    batch: int = 16
 
     def __call__(self, images: Tensor) -> Prediction:
         """Of images `(B, C, *S)` of any size."""
@@ -51,19 +51,29 @@ class Predictor:
         self.net.eval()
         try:
             with torch.no_grad(), arithmetic(self.accel, images.device):
-                parts = [predict_windows(self._window, part, self.window) for part in torch.split(images, self.batch)]
+                parts = [
+                    predict_windows(self._window, part, self.window)
+                    for part in torch.split(images, self._batch(images.device))
+                ]
         finally:
             self.net.train(training)
         return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
     def over(self, pool: Pool) -> Iterator[tuple[Tensor, Prediction]]:
-        """Every image of a pool at its own size: which ones, and what is predicted of them."""
+        """Every image of a pool: which ones, and maps that hold each one's prediction at its near corner.
+
+        Images that fit into a window are padded and predicted together, whatever their sizes; larger ones by size.
+        """
+        device = pool.image.device
+        if bool((pool.sizes <= torch.tensor(self.window)).all()):
+            for index in torch.split(torch.arange(len(pool)), self._batch(device)):
+                yield index, self(pool.padded(index, self.window))
+            return
         for size in torch.unique(pool.sizes, dim=0):
             alike = (pool.sizes == size).all(dim=1).nonzero().flatten()
-            height, *rest = (int(n) for n in size)
-            cut = (slice(None), slice(None), slice(height), *(slice(n) for n in rest))
-            for index in torch.split(alike, self.batch):
-                yield index, self(pool.image[index.to(pool.image.device)][cut])
+            cut = (slice(None), slice(None), *(slice(int(n)) for n in size))
+            for index in torch.split(alike, self._batch(device)):
+                yield index, self(pool.image[index.to(device)][cut])
 
     def dice(self, pool: Pool, classes: Mapping[str, str]) -> dict[str, float]:
         """Mean over cases of the Dice of each object, on the store's grid, and the mean of those."""
@@ -72,12 +82,16 @@ class Predictor:
         for index, prediction in self.over(pool):
             guess = prediction.probabilities.argmax(dim=1)
             for row, image in enumerate(index.tolist()):
-                label = pool.label[image][tuple(slice(n) for n in guess.shape[1:])]
-                both = overlap_counts(guess[row], label.long(), len(classes))
+                own = tuple(slice(int(n)) for n in pool.sizes[image])
+                both = overlap_counts(guess[row][own], pool.label[image][own].long(), len(classes))
                 counts[pool.cases[image]] = counts.get(pool.cases[image], 0) + both
         scores = torch.stack([dice_from_counts(count) for count in counts.values()]).nanmean(dim=0)[1:]
         named = dict(zip(list(classes.values())[1:], scores.tolist(), strict=True))
         return {"mean": float(scores.nanmean()), **named}
+
+    def _batch(self, device: torch.device) -> int:
+        """Windows that are predicted together: as many as keep a processor's cache, or a GPU, busy."""
+        return max((2**22 if device.type == "cuda" else 2**18) // math.prod(self.window), 1)
 
     def _window(self, image: Tensor) -> dict[str, Tensor]:
         return self.method.infer(self.net, in_layout(image, self.accel), uncertainty=self.uncertainty)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,16 +110,19 @@ class Trained:
         scans: Path,
         out: Path,
         *,
+        only: Collection[str] | None = None,
         probabilities: bool = False,
         masks: bool = False,
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> list[str]:
-        """Predict every scan and write `<case>.nii.gz`, `<case>_uncertain.nii.gz` and what else is asked for.
+        """Predict scans, all or only those named, and write `<case>.nii.gz` and what else there is and is asked for.
 
         Returns:
             The names of the cases.
         """
-        cases = scan_cases(scans, self.run.data.channels)
+        cases = [case for case in scan_cases(scans, self.run.data.channels) if only is None or case.name in only]
+        if not cases:
+            raise InputError(f"{scans}: holds none of the cases asked for.")
         folder = scans if scans.is_dir() else scans.parent
         if out.resolve() == folder.resolve():
             raise InputError(f"{out}: holds the scans themselves. Write predictions to another folder.")

@@ -71,4 +71,5 @@ def _check_cases(predicted: dict[str, Path], labelled: dict[str, Path], predicti
 def _notes(unpredicted: list[str], labels: int) -> tuple[str, ...]:
     if not unpredicted:
         return ()
-    return (f"{len(unpredicted)} of {labels} labels have no prediction and are not scored: {', '.join(unpredicted)}",)
+    some = ", ".join(unpredicted[:5]) + (", ..." if len(unpredicted) > 5 else "")
+    return (f"{len(unpredicted)} of {labels} labels have no prediction and are not scored: {some}",)

@@ -145,8 +145,8 @@ def open_store(
     if report.fatal or report.dataset is None or report.facts is None:
         lines = "\n".join(f"  {problem}" for problem in report.problems if problem.level == "fatal")
         raise InputError(f"{data}: cannot be trained on as it is:\n{lines}")
-    for problem in report.problems:
-        say(f"Note: {problem}")
+    if report.problems:
+        say(f"Warnings about these scans: {len(report.problems)}. `coranet doctor {data}` lists them.")
     wanted = set(split.stored) if split else set()
     cases = [case for case in report.dataset.cases if case.part == "Tr" or case.name in wanted]
     return cached_store(

@@ -54,7 +54,7 @@ def inside(points: Tensor, sizes: Tensor) -> Tensor:
 
 def sample_image(source: Tensor, points: Tensor, sizes: Tensor) -> Tensor:
     """Read `(B, C, *N)` at points by linear interpolation; outside, the nearest border voxel is repeated."""
-    return _sample(source, points, sizes, "bilinear")
+    return _sample(_repeat_border(source, sizes), points, sizes, "bilinear")
 
 
 def sample_maps(source: Tensor, points: Tensor, sizes: Tensor) -> Tensor:
@@ -68,6 +68,16 @@ def _sample(source: Tensor, points: Tensor, sizes: Tensor, mode: str) -> Tensor:
     canvas = torch.tensor(source.shape[2:], device=source.device, dtype=torch.float32)
     grid = ((2 * points + 1) / canvas - 1).flip(-1)
     return F.grid_sample(source, grid, mode=mode, padding_mode="border", align_corners=False)
+
+
+def _repeat_border(source: Tensor, sizes: Tensor) -> Tensor:
+    # On an image's last voxel the one beyond weighs zero, give or take rounding: it has to be a copy, not the canvas.
+    for axis, length in enumerate(source.shape[2:]):
+        index = torch.minimum(torch.arange(length, device=source.device), sizes[:, axis, None] - 1)
+        along = [len(source), *[1] * (source.ndim - 1)]
+        along[axis + 2] = length
+        source = source.gather(axis + 2, index.view(along).expand_as(source))
+    return source
 
 
 def _over_space(sizes: Tensor, points: Tensor) -> Tensor:

@@ -1,0 +1,50 @@
+"""What many tests share: a small phantom on disk, and a cache of its prepared form."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+
+import pytest
+import torch
+
+from coranet.data.datasets.phantom import Phantom, write_folder
+from coranet.experiments.launch import Options, train
+
+torch.set_num_threads(2)
+
+
+@pytest.fixture(scope="session")
+def scans(tmp_path_factory):
+    """A raw folder: 3 labelled, 4 unlabelled and 2 test patients of 32 x 32 x 3 voxels."""
+    root = tmp_path_factory.mktemp("phantom") / "scans"
+    return write_folder(root, Phantom(shape=(32, 32, 3)), seed=5, labelled=3, unlabelled=4, test=2)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def small(cache):
+    """Options of a run that takes a second or two."""
+
+    def options(**changes):
+        overrides = (("net.width", "4"), ("net.levels", "2"), ("train.batch", "[2, 2]"))
+        return Options(
+            **{
+                "steps": 12,
+                "cache": cache,
+                "device": "cpu",
+                **changes,
+                "overrides": (*overrides, *changes.get("overrides", ())),
+            }
+        )
+
+    return options
+
+
+@pytest.fixture(scope="session")
+def finished(scans, small, tmp_path_factory):
+    """A CoraNet run."""
+    return train(scans, tmp_path_factory.mktemp("runs") / "run", small(val=1))

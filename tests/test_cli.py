@@ -1,0 +1,280 @@
+"""The command as a person types it: exit codes, messages, and what is where."""
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import coranet
+from coranet.cli import VERBS, main
+from coranet.data.readers import nifti
+
+
+def run(capsys, *arguments):
+    """Exit code, standard output, standard error."""
+    with pytest.raises(SystemExit) as caught:
+        main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return caught.value.code, captured.out, captured.err
+
+
+def test_help_names_every_verb_and_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom coranet.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as stop:\n    assert stop.code == 0\n"
+        "heavy = {'torch', 'numpy', 'scipy', 'nibabel', 'matplotlib'} & set(sys.modules)\nassert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(verb in done.stdout for verb in VERBS)
+
+
+def test_the_training_path_needs_torch_and_numpy_alone():
+    code = (
+        "import sys\nimport coranet.engine.trainer\n"
+        "heavy = {'scipy', 'nibabel', 'matplotlib', 'rich', 'tyro'} & set(sys.modules)\nassert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(capsys, verb):
+    code, out, _ = run(capsys, verb, "--help")
+    assert code == 0
+    assert "usage: coranet" in out
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["cook"], ["train"], ["train", "x"], ["train", "x", "--out", "y", "--steps", "many"], ["doctor"]]
+)
+def test_wrong_usage_is_2(capsys, arguments):
+    assert run(capsys, *arguments)[0] == 2
+
+
+def test_version(capsys):
+    assert run(capsys, "--version")[:2] == (0, f"coranet {coranet.__version__}\n")
+
+
+def test_from_scans_to_scores(capsys, scans, cache, tmp_path):
+    small = ["--set", "net.width=4", "--set", "net.levels=2", "--cache", cache, "--device", "cpu"]
+    code, out, err = run(capsys, "train", scans, "--out", tmp_path / "run", "--steps", 8, *small)
+    assert (code, out) == (0, "")
+    assert "8 steps (pretrain 2, selftrain 6)" in err
+    assert "about" in err
+    code, _, err = run(
+        capsys, "predict", tmp_path / "run", scans / "imagesTs", "--out", tmp_path / "p", "--device", "cpu"
+    )
+    assert code == 0
+    assert "Predicted 2 scans" in err
+    code, out, _ = run(
+        capsys, "evaluate", tmp_path / "p", scans / "labelsTs", "--out", tmp_path / "scores.csv", "--json"
+    )
+    assert code == 0
+    scores = json.loads(out)
+    assert {"mean", "per_class", "per_case"} <= set(scores)
+    assert set(scores["per_case"]) == {"phantom_007", "phantom_008"}
+    assert set(scores["per_class"]) == {"RV", "Myo", "LV"}
+    assert len((tmp_path / "scores.csv").read_text().splitlines()) == 1 + 2 * 3
+    code, out, _ = run(capsys, "evaluate", tmp_path / "p", scans / "labelsTs")
+    assert code == 0
+    assert "Dice %" in out
+    code, _, err = run(
+        capsys,
+        "predict",
+        tmp_path / "run",
+        scans / "imagesTs",
+        "--out",
+        tmp_path / "q",
+        "--no-uncertainty",
+        "--device",
+        "cpu",
+    )
+    assert code == 0
+    assert "encoder and main head alone" in err
+    assert sorted(path.name for path in (tmp_path / "q").iterdir()) == ["phantom_007.nii.gz", "phantom_008.nii.gz"]
+
+
+def test_labelled_and_split_decide_who_trains(capsys, scans, cache, tmp_path):
+    small = ["--set", "net.width=4", "--set", "net.levels=2", "--cache", cache, "--steps", 1, "--device", "cpu"]
+    assert run(capsys, "train", scans, "--out", tmp_path / "a", "--labelled", 1, *small)[0] == 0
+    split = json.loads((tmp_path / "a/split.json").read_text())
+    assert split["labelled"] == ["phantom_000"]
+    assert split["unlabelled"] == [f"phantom_{n:03d}" for n in range(1, 7)]
+    lists = {
+        "labelled": ["phantom_001"],
+        "unlabelled": ["phantom_007"],
+        "val": ["phantom_008"],
+        "test": ["phantom_000"],
+    }
+    (tmp_path / "split.json").write_text(json.dumps(lists))
+    assert run(capsys, "train", scans, "--out", tmp_path / "b", "--split", tmp_path / "split.json", *small)[0] == 0
+    assert json.loads((tmp_path / "b/split.json").read_text()) == lists
+    lists["val"] = ["phantom_001"]
+    (tmp_path / "split.json").write_text(json.dumps(lists))
+    code, _, err = run(capsys, "train", scans, "--out", tmp_path / "c", "--split", tmp_path / "split.json", *small)
+    assert code == 1
+    assert "twice" in err
+    assert not (tmp_path / "c").exists()
+
+
+def test_methods(capsys):
+    code, out, _ = run(capsys, "methods", "--json")
+    names = [method["name"] for method in json.loads(out)]
+    assert code == 0
+    assert {"coranet", "coranet:released", "coranet:repaired", "mean_teacher", "supervised"} <= set(names)
+    code, out, _ = run(capsys, "methods", "coranet")
+    assert code == 0
+    assert "L_crm" in out
+    assert "method.beta = 0.99" in out
+    assert "How slowly the teacher follows." in out
+    assert run(capsys, "methods", "cora")[0] == 1
+    assert len(run(capsys, "methods")[1].splitlines()) == len(names)
+
+
+def break_scan(path):
+    path.write_bytes(path.read_bytes()[:200])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def no_gzip(path):
+    path.write_bytes(b"hello, I am no gzip file")
+
+
+def other_shape(path):
+    volume = nifti.read(path)
+    smaller = replace(volume.geometry, shape=volume.array[:-1].shape)
+    nifti.write(path, volume.array[:-1], smaller)
+
+
+def strange_value(path):
+    volume = nifti.read(path)
+    nifti.write(path, volume.array + 7, volume.geometry)
+
+
+def half_values(path):
+    volume = nifti.read(path)
+    nifti.write(path, volume.array * 0.5, volume.geometry)
+
+
+def not_a_number(path):
+    volume = nifti.read(path)
+    array = volume.array.copy()
+    array[0, 0, 0] = float("nan")
+    nifti.write(path, array, volume.geometry)
+
+
+@pytest.mark.parametrize(
+    ("file", "harm", "message"),
+    [
+        ("imagesTr/phantom_001_0000.nii.gz", break_scan, "phantom_001_0000.nii.gz"),
+        ("imagesTr/phantom_001_0000.nii.gz", empty, "is empty"),
+        ("imagesTr/phantom_001_0000.nii.gz", no_gzip, "gzip"),
+        ("imagesTr/phantom_001_0000.nii.gz", not_a_number, "not finite"),
+        ("labelsTr/phantom_001.nii.gz", other_shape, "sizes differ"),
+        ("labelsTr/phantom_001.nii.gz", strange_value, "has label values"),
+        ("labelsTr/phantom_001.nii.gz", half_values, "not whole numbers"),
+        ("imagesTr/phantom_001_0000.nii.gz", Path.unlink, "without an image"),
+        ("dataset.json", empty, "not valid JSON"),
+        ("dataset.json", Path.unlink, "does not exist"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_doctor_and_train_refuse_alike(capsys, scans, cache, tmp_path, file, harm, message):
+    broken = tmp_path / "scans"
+    shutil.copytree(scans, broken)
+    harm(broken / file)
+    before = sorted(broken.rglob("*"))
+    code, out, _ = run(capsys, "doctor", broken)
+    assert code == 1
+    assert "FATAL" in out
+    assert message in out
+    code, _, err = run(capsys, "train", broken, "--out", tmp_path / "run", "--cache", cache, "--steps", 1)
+    assert code == 1
+    assert message in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "run").exists()
+    assert sorted(broken.rglob("*")) == before
+
+
+def test_doctor_of_a_good_folder(capsys, scans, cache, finished):
+    code, out, _ = run(capsys, "doctor", scans)
+    assert code == 0
+    assert "3 labelled, 4 unlabelled, 2 for test" in out
+    assert "Ready to train" in out
+    store = next(path for path in cache.iterdir() if path.is_dir())
+    code, out, _ = run(capsys, "doctor", store)
+    assert code == 0
+    assert "prepared store" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "nowhere", "--out", "{tmp}/run"], "nowhere: does not exist"),
+        (["doctor", "nowhere"], "nowhere: does not exist"),
+        (["predict", "nowhere", "{scans}/imagesTs", "--out", "{tmp}/p"], "nowhere: no such folder"),
+        (["predict", "{scans}", "{scans}/imagesTs", "--out", "{tmp}/p"], "holds no run"),
+        (["evaluate", "nowhere", "{scans}/labelsTs"], "nowhere: does not exist"),
+        (["train", "{scans}", "--out", "{tmp}/run", "--method", "cora"], "No method is called 'cora'"),
+        (["train", "{scans}", "--out", "{tmp}/run", "--labelled", "9", "--cache", "{tmp}/c"], "between 1 and 3"),
+        (["train", "{scans}", "--out", "{tmp}/run", "--set", "steps"], "write it as KEY=VALUE"),
+        (["train", "{scans}", "--out", "{tmp}/run", "--device", "toaster"], "not a device"),
+        (["train", "{scans}", "--out", "{tmp}/run", "--split", "nowhere.json"], "nowhere.json: cannot be read"),
+        (["train", "{scans}", "--out", "{tmp}/run", "--cache", "/proc/cache"], "choose another folder with --cache"),
+    ],
+)
+def test_a_problem_with_the_input_is_1_and_one_message(capsys, scans, tmp_path, arguments, message):
+    filled = [argument.format(scans=scans, tmp=tmp_path) for argument in arguments]
+    code, out, err = run(capsys, *filled)
+    assert code == 1
+    assert message in out + err
+    assert "Traceback" not in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_prepared_store_is_data_too(capsys, scans, cache, finished, tmp_path):
+    store = next(
+        path
+        for path in cache.iterdir()
+        if path.is_dir() and len(json.loads((path / "index.json").read_text())["cases"]) == 7
+    )
+    small = ["--set", "net.width=4", "--set", "net.levels=2", "--steps", 1, "--device", "cpu"]
+    assert run(capsys, "train", store, "--out", tmp_path / "run", *small)[0] == 0
+
+
+def test_tensorboard(capsys, scans, cache, tmp_path):
+    small = ["--set", "net.width=4", "--set", "net.levels=2", "--cache", cache, "--steps", 2, "--device", "cpu"]
+    assert run(capsys, "train", scans, "--out", tmp_path / "run", "--tensorboard", *small)[0] == 0
+    assert list((tmp_path / "run/tensorboard").iterdir())
+
+
+def test_the_library_offers_the_same(scans, cache, tmp_path):
+    overrides = (("net.width", "4"), ("net.levels", "2"))
+    out = coranet.train(scans, tmp_path / "run", steps=2, cache=cache, device="cpu", overrides=overrides)
+    coranet.load(out, "cpu").predict_files(scans / "imagesTs", tmp_path / "p")
+    assert set(coranet.evaluate(tmp_path / "p", scans / "labelsTs").to_json()["per_class"]) == {"RV", "Myo", "LV"}
+
+
+def test_demo(capsys, monkeypatch, tmp_path):
+    from coranet.data.datasets.phantom import Phantom
+    from coranet.experiments import demo
+
+    monkeypatch.setattr(demo, "PHANTOM", Phantom(shape=(32, 32, 3)))
+    monkeypatch.setattr(demo, "PATIENTS", {"labelled": 2, "unlabelled": 2, "test": 2})
+    arguments = ["demo", "--out", tmp_path / "demo", "--steps", 6, "--device", "cpu"]
+    code, out, err = run(capsys, *arguments)
+    assert code == 0, err
+    assert all(name in out for name in ("supervised", "coranet", "coranet:repaired"))
+    made = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert {"report.html", "comparison.png", "film.png", "curves.png"} <= made
+    code, again, err = run(capsys, *arguments)
+    assert (code, again) == (0, out)
+    assert "trained before" in err

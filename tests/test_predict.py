@@ -1,0 +1,120 @@
+"""Predictions lie on the input's own grid, whatever that is, and carry what was asked for."""
+
+import nibabel as nib
+import numpy as np
+import pytest
+import torch
+
+import coranet
+from coranet.data.prepare import Preparation
+from coranet.data.readers import nifti
+from coranet.engine.run import Run
+from coranet.engine.trained import Trained
+from coranet.errors import InputError
+from coranet.experiments.launch import train
+
+
+@pytest.fixture(scope="module")
+def trained(finished):
+    return coranet.load(finished, "cpu")
+
+
+def test_files(trained, scans, tmp_path):
+    names = trained.predict_files(scans / "imagesTs", tmp_path / "out", probabilities=True, masks=True)
+    assert names == ["phantom_007", "phantom_008"]
+    kinds = ["", "_conservative", "_probabilities", "_radical", "_uncertain"]
+    expected = sorted(f"{name}{kind}.nii.gz" for name in names for kind in kinds)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == expected
+    scan = nib.load(scans / "imagesTs/phantom_007_0000.nii.gz")
+    for kind in ("", "_uncertain"):
+        written = nib.load(tmp_path / f"out/phantom_007{kind}.nii.gz")
+        assert written.shape == scan.shape
+        np.testing.assert_array_equal(written.affine, scan.affine)
+    label = np.asarray(nib.load(tmp_path / "out/phantom_007.nii.gz").dataobj)
+    soft = np.asarray(nib.load(tmp_path / "out/phantom_007_probabilities.nii.gz").dataobj)
+    assert soft.shape == (*scan.shape, 4)
+    np.testing.assert_allclose(soft.sum(-1), 1, atol=1e-5)
+    np.testing.assert_array_equal(soft.argmax(-1), label)
+    masks = [
+        np.asarray(nib.load(tmp_path / f"out/phantom_007_{kind}.nii.gz").dataobj)
+        for kind in ("conservative", "radical")
+    ]
+    uncertain = np.asarray(nib.load(tmp_path / "out/phantom_007_uncertain.nii.gz").dataobj)
+    assert (uncertain[(masks[0] > 0) != (masks[1] > 0)] == 1).all()
+
+
+def test_only_some_of_the_files(trained, scans, tmp_path):
+    assert trained.predict_files(scans / "imagesTs", tmp_path, only=["phantom_008"]) == ["phantom_008"]
+    assert not list(tmp_path.glob("phantom_007*"))
+    with pytest.raises(InputError, match="none of the cases"):
+        trained.predict_files(scans / "imagesTs", tmp_path, only=["phantom_099"])
+
+
+@pytest.mark.parametrize("axes", [("R", "A", "S"), ("L", "P", "S"), ("A", "S", "R"), ("P", "R", "I")])
+def test_a_turned_scan_gets_the_same_answer(trained, scans, tmp_path, axes):
+    scan = nib.load(scans / "imagesTs/phantom_007_0000.nii.gz")
+    turn = nib.orientations.ornt_transform(
+        nib.orientations.io_orientation(scan.affine), nib.orientations.axcodes2ornt(axes)
+    )
+    turned = scan.as_reoriented(turn)
+    nib.save(turned, tmp_path / "turned.nii.gz")
+    straight = trained.predict(scans / "imagesTs/phantom_007_0000.nii.gz")
+    answer = trained.predict(tmp_path / "turned.nii.gz")
+    assert answer.label.shape == turned.shape
+    back = nib.orientations.ornt_transform(nib.orientations.axcodes2ornt(axes), nib.orientations.axcodes2ornt("RAS"))
+    np.testing.assert_array_equal(nib.orientations.apply_orientation(answer.label, back), straight.label)
+    np.testing.assert_array_equal(nib.orientations.apply_orientation(answer.uncertain, back), straight.uncertain)
+
+
+def test_arrays_and_files_agree(trained, scans):
+    volume = nifti.read(scans / "imagesTs/phantom_007_0000.nii.gz")
+    from_file = trained.predict(str(scans / "imagesTs/phantom_007_0000.nii.gz"))
+    from_array = trained.predict(volume.array, spacing=volume.geometry.spacing)
+    np.testing.assert_array_equal(from_array.label, from_file.label)
+    assert set(trained.classes.values()) == {"background", "RV", "Myo", "LV"}
+
+
+def test_without_uncertainty_the_extra_heads_are_neither_run_nor_counted(finished, scans, tmp_path, trained):
+    alone = Trained.load(finished, torch.device("cpu"), uncertainty=False)
+    assert set(alone.predictor.net.heads) == {"main"}
+    assert alone.parameters < trained.parameters
+    alone.predict_files(scans / "imagesTs", tmp_path)
+    assert not list(tmp_path.glob("*_uncertain*"))
+    answer = alone.predict(scans / "imagesTs/phantom_007_0000.nii.gz")
+    assert answer.uncertain is None
+    np.testing.assert_array_equal(answer.label, trained.predict(scans / "imagesTs/phantom_007_0000.nii.gz").label)
+
+
+def test_methods_without_heads_mark_low_confidence(scans, small, tmp_path):
+    run = train(scans, tmp_path / "run", small(method="supervised", steps=2))
+    answer = coranet.load(run, "cpu").predict(scans / "imagesTs/phantom_007_0000.nii.gz")
+    np.testing.assert_array_equal(answer.uncertain == 1, answer.probabilities.max(axis=0) <= 0.9)
+
+
+def test_scores_are_those_of_the_input_s_grid(scans, small, tmp_path):
+    """A run on a resized grid still answers on the scan's own."""
+    run = train(scans, tmp_path / "run", small(preset="paper", steps=1, overrides=(("data.window.size", "[64, 64]"),)))
+    prepared = Run.read(run).data.preparation
+    assert Preparation(**{key: tuple(v) if isinstance(v, list) else v for key, v in prepared.items()}).size == (
+        256,
+        256,
+        None,
+    )
+    answer = coranet.load(run, "cpu").predict(scans / "imagesTs/phantom_007_0000.nii.gz")
+    assert answer.label.shape == answer.uncertain.shape == (32, 32, 3)
+    np.testing.assert_allclose(answer.probabilities.sum(axis=0), 1, atol=1e-5)
+
+
+def test_bad_input(trained, scans, tmp_path):
+    with pytest.raises(InputError, match="trained on 1 channels; the scan has 2"):
+        trained.predict(np.zeros((2, 8, 8, 3)))
+    with pytest.raises(InputError, match="holds the scans themselves"):
+        trained.predict_files(scans / "imagesTs", scans / "imagesTs")
+    with pytest.raises(InputError, match="does not exist"):
+        trained.predict_files(tmp_path / "none", tmp_path / "out")
+    (tmp_path / "broken.nii.gz").write_bytes(b"no")
+    with pytest.raises(InputError, match=r"broken.nii.gz"):
+        trained.predict_files(tmp_path / "broken.nii.gz", tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
+    with pytest.raises(InputError, match="cannot be made"):
+        trained.predict_files(scans / "imagesTs", tmp_path / "broken.nii.gz" / "out")

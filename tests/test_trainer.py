@@ -1,0 +1,282 @@
+"""The loop end to end on a small phantom: seeds, kills, resumption, bad numbers, full disks."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from coranet.data.readers import nifti
+from coranet.engine import checkpoint
+from coranet.engine.run import Run
+from coranet.errors import DivergenceError, InputError
+from coranet.experiments.launch import train
+
+COMMAND = [sys.executable, "-m", "coranet.cli", "train"]
+SMALL = ["--set", "net.width=4", "--set", "net.levels=2", "--set", "train.batch=[2,2]", "--device", "cpu", "--val", "0"]
+
+
+def state(run):
+    return checkpoint.load(run / "last.pt", torch.device("cpu"))
+
+
+def same(first, second):
+    """Equal to the bit, whatever lies inside."""
+    if isinstance(first, torch.Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(same, first, second))
+    return first == second
+
+
+def records(run):
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def start(scans, out, cache, *more):
+    command = [*COMMAND, scans, "--out", out, "--cache", cache, *SMALL, *more]
+    return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def finish(process):
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+
+
+def wait_for(path, process):
+    while not path.exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.005)
+
+
+def test_a_run_leaves_what_it_promises(finished):
+    run = Run.read(finished)
+    assert sorted(path.name for path in finished.iterdir() if not path.name.startswith("memory")) == [
+        "film",
+        "last.pt",
+        "log.jsonl",
+        "run.json",
+        "split.json",
+    ]
+    lines = records(finished)
+    assert [line["step"] for line in lines][-1] == run.train.steps == 12
+    assert {line["phase"] for line in lines} == {"pretrain", "selftrain"}
+    assert set(lines[-1]["terms"]) == {"ce", "dice", "con", "rad", "certain", "consistency"}
+    assert 0 <= lines[-1]["measures"]["uncertain_share"] <= 1
+    assert set(lines[-1]["val"]) == {"mean", "RV", "Myo", "LV"}
+    assert lines[-1]["updates"] == 3 + 3 * 9  # pre-training makes one update a step, self-training three
+    assert lines[-1]["images"] == 12 * 4
+    assert run.made_with["torch"] == torch.__version__
+    content = state(finished)
+    assert set(content["nets"]) == {"student", "teacher"}
+    assert any(key.startswith("heads.con") for key in content["nets"]["student"])
+    assert (finished / content["memory"]).exists()
+    film = np.load(sorted((finished / "film").iterdir())[-1])
+    assert {"image", "prediction", "uncertain", "conservative", "radical"} <= set(film)
+
+
+def test_one_seed_one_result(scans, small, finished, tmp_path):
+    again = train(scans, tmp_path / "again", small(val=1))
+    assert same(state(again), state(finished))
+    other = train(scans, tmp_path / "other", small(val=1, seed=1))
+    assert not same(state(other)["nets"], state(finished)["nets"])
+
+
+def test_resuming_after_kill_9_gives_the_same_weights_to_the_bit(scans, cache, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    settings = ["--steps", "40", "--save-every", "3"]
+    finish(start(scans, whole, cache, *settings))
+    process = start(scans, killed, cache, *settings)
+    wait_for(killed / "last.pt", process)
+    time.sleep(0.3)  # somewhere in the middle of a step, or of a save
+    process.kill()
+    process.communicate()
+    step = state(killed)["step"]
+    assert 0 < step < 40
+    finish(start(scans, killed, cache, *settings, "--resume"))
+    assert same(state(killed), state(whole))
+    assert [line["step"] for line in records(killed)] == sorted({line["step"] for line in records(killed)})
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_to_stop_saves_and_says_how_to_go_on(scans, cache, tmp_path, signum):
+    out = tmp_path / "run"
+    process = start(scans, out, cache, "--steps", "2000")
+    wait_for(out / "log.jsonl", process)
+    process.send_signal(signum)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + signum
+    assert f"Stopped by {signum.name} after step" in said
+    assert "--resume" in said
+    assert "Traceback" not in said
+    assert state(out)["step"] > 0
+    assert not list(out.glob(".*.part"))
+
+
+def test_a_run_is_not_overwritten(scans, small, finished, cache):
+    before = (finished / "last.pt").read_bytes()
+    with pytest.raises(InputError, match="holds a run already"):
+        train(scans, finished, small())
+    assert (finished / "last.pt").read_bytes() == before
+
+
+def test_a_run_is_continued_as_it_was_begun(scans, small, finished, tmp_path):
+    for changes, message in (({"steps": 50}, "--steps 50: the run was begun with 12"), ({"seed": 9}, "--seed 9")):
+        with pytest.raises(InputError, match=message):
+            train(scans, finished, small(**changes), resume=True)
+    with pytest.raises(InputError, match="no such folder"):
+        train(scans, tmp_path / "none", small(), resume=True)
+
+
+def test_a_run_is_not_continued_on_other_data(scans, small, finished, tmp_path):
+    other = tmp_path / "scans"
+    shutil.copytree(scans, other)
+    scan = nifti.read(other / "imagesTr/phantom_004_0000.nii.gz")
+    nifti.write(other / "imagesTr/phantom_004_0000.nii.gz", scan.array[::-1], scan.geometry)
+    with pytest.raises(InputError, match="not the data"):
+        train(other, finished, small(), resume=True)
+
+
+def test_starting_from_another_run(scans, small, finished, tmp_path):
+    out = train(scans, tmp_path / "more", small(val=1, init=finished, steps=1, overrides=(("optim.lr", "0.0"),)))
+    mine, theirs = state(out)["nets"]["student"], state(finished)["nets"]["student"]
+    assert all(torch.equal(mine[key], theirs[key]) for key in mine if "running" not in key and "num" not in key)
+
+
+def test_a_checkpoint_from_another_network_is_refused(scans, small, finished, tmp_path):
+    wider = small(init=finished, overrides=(("net.width", "6"),))
+    with pytest.raises(InputError, match=r"last.pt: a checkpoint from another network; .* tensors differ"):
+        train(scans, tmp_path / "run", wider)
+    with pytest.raises(InputError, match="no such checkpoint"):
+        train(scans, tmp_path / "run", small(init=tmp_path))
+    released = small(init=finished, method="coranet:released")
+    with pytest.raises(InputError, match="another network"):
+        train(scans, tmp_path / "run", released)
+    assert not (tmp_path / "run").exists()
+
+
+class Explosive:
+    """Runs code when unpickled."""
+
+    def __reduce__(self):
+        return (os.mkdir, ("unpickled",))
+
+
+@pytest.mark.parametrize("content", ["pickle", "torch", "text", "empty", "other"])
+def test_a_checkpoint_that_is_not_ours_is_never_unpickled(content, tmp_path, monkeypatch):
+    import pickle
+
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "last.pt"
+    match content:
+        case "pickle":
+            path.write_bytes(pickle.dumps(Explosive()))
+        case "torch":
+            torch.save({"format": checkpoint.FORMAT, "nets": Explosive()}, path)
+        case "other":
+            torch.save({"model": torch.zeros(2)}, path)
+        case _:
+            path.write_text("hello" if content == "text" else "")
+    with pytest.raises(InputError, match=r"last.pt: not a checkpoint of coranet"):
+        checkpoint.load(path, torch.device("cpu"))
+    assert not (tmp_path / "unpickled").exists()
+
+
+BAD_METHOD = """
+from dataclasses import dataclass, replace
+import torch
+from coranet.methods.supervised import Supervised
+
+@dataclass(frozen=True, kw_only=True)
+class Bad(Supervised):
+    def loss(self, nets, batch, at):
+        terms = super().loss(nets, batch, at)
+        worse = torch.where(at.step == 5, float("nan"), 1.0) * terms.values["ce"]
+        return replace(terms, values={**terms.values, "worse": worse})
+"""
+
+
+def test_a_term_that_is_not_finite_stops_with_step_and_name(scans, small, tmp_path):
+    (tmp_path / "bad.py").write_text(BAD_METHOD)
+    out = tmp_path / "run"
+    with pytest.raises(DivergenceError, match=r"Step 5: the term 'worse' is no longer finite \(nan\)"):
+        train(scans, out, small(method=f"{tmp_path / 'bad.py'}:Bad", save_every=4))
+    assert state(out)["step"] == 4
+    assert all(torch.isfinite(t).all() for t in state(out)["nets"]["student"].values())
+
+
+def test_a_method_of_one_s_own_travels_with_its_run(scans, small, tmp_path):
+    file = tmp_path / "bad.py"
+    file.write_text(BAD_METHOD)
+    out = train(scans, tmp_path / "run", small(method=f"{file}:Bad", steps=3))
+    file.unlink()
+    assert type(Run.read(out).method).__name__ == "Bad"
+    moved = tmp_path / "elsewhere"
+    out.rename(moved)
+    assert Run.read(moved).method_source.endswith("bad.py:Bad")
+
+
+def test_a_full_disk_loses_nothing(scans, cache, tmp_path):
+    out = tmp_path / "run"
+    finish(start(scans, out, cache, "--steps", "6"))
+    run = json.loads((out / "run.json").read_text())
+    run["train"]["steps"] = 20
+    (out / "run.json").write_text(json.dumps(run))
+    before = (out / "last.pt").read_bytes()
+
+    def small_disk():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
+
+    command = [*COMMAND, scans, "--out", out, "--cache", cache, "--device", "cpu", "--resume", "--save-every", "2"]
+    done = subprocess.run(list(map(str, command)), preexec_fn=small_disk, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "last.pt: cannot be written (File too large). What was there before is untouched" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (out / "last.pt").read_bytes() == before
+    assert not list(out.glob(".*.part"))
+
+
+@pytest.mark.parametrize("out", ["/proc/coranet/run", "file/run"])
+def test_an_unwritable_place_is_found_before_training(scans, small, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    with pytest.raises(InputError, match="Choose another --out"):
+        train(scans, out, small())
+
+
+def test_without_unlabelled_cases_it_trains_on_labels_and_says_so(scans, small, tmp_path):
+    alone = tmp_path / "scans"
+    shutil.copytree(scans, alone)
+    labelled = {path.name.removesuffix(".nii.gz") for path in (alone / "labelsTr").iterdir()}
+    for image in (alone / "imagesTr").iterdir():
+        if image.name.removesuffix("_0000.nii.gz") not in labelled:
+            image.unlink()
+    heard = []
+    out = train(alone, tmp_path / "run", small(), say=heard.append)
+    assert any("There are no unlabelled cases: training on labels alone." in line for line in heard)
+    assert set(records(out)[-1]["terms"]) == {"ce", "dice", "con", "rad"}
+
+
+def test_batches_do_not_depend_on_the_checkpoint(scans, small, tmp_path):
+    """A longer save interval must not change what is learnt."""
+    often = train(scans, tmp_path / "often", small(save_every=1))
+    rarely = train(scans, tmp_path / "rarely", small())
+    assert same(state(often)["nets"], state(rarely)["nets"])
+
+
+def test_every_step_of_the_log_knows_its_phase(finished):
+    run = Run.read(finished)
+    assert replace(run, seed=1) != run
+    for line in records(finished):
+        assert line["phase"] == ("pretrain" if line["step"] <= 3 else "selftrain")
