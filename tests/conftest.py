@@ -1,16 +1,9 @@
 """What many tests share: a small phantom on disk, and a cache of its prepared form."""
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "2")
-
 import pytest
-import torch
 
 from coranet.data.datasets.phantom import Phantom, write_folder
 from coranet.experiments.launch import Options, train
-
-torch.set_num_threads(2)
 
 
 @pytest.fixture(scope="session")

@@ -268,6 +268,11 @@ def test_without_unlabelled_cases_it_trains_on_labels_and_says_so(scans, small, 
     assert set(records(out)[-1]["terms"]) == {"ce", "dice", "con", "rad"}
 
 
+def test_half_precision_is_for_gpus(scans, small, tmp_path):
+    with pytest.raises(InputError, match="bf16 is for GPUs"):
+        train(scans, tmp_path / "run", small(overrides=(("accel.precision", "bf16"),)))
+
+
 def test_batches_do_not_depend_on_the_checkpoint(scans, small, tmp_path):
     """A longer save interval must not change what is learnt."""
     often = train(scans, tmp_path / "often", small(save_every=1))

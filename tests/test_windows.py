@@ -72,7 +72,7 @@ def test_windows_cover_every_voxel_once_each_and_end_flush(size: int, window: in
 def test_weights_are_positive_and_symmetric(blend: Blend, window: tuple[int, ...]) -> None:
     weights = blend_weights(window, blend)
     assert weights.shape == window
-    assert (weights > 0).all()
+    assert weights.min() >= 0.99e-3 ** len(window)  # a corner that one window alone covers must still divide well
     for axis in range(len(window)):
         torch.testing.assert_close(weights, weights.flip(axis))
 

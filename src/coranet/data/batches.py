@@ -19,7 +19,7 @@ from torch import Tensor
 from coranet.data.augment import Augment
 from coranet.data.store import Store
 from coranet.errors import InputError
-from coranet.ops.warp import inside, sample_image, sample_maps
+from coranet.ops.warp import inside, repeat_border, sample_image, sample_maps
 from coranet.types import Batch, Sample
 
 
@@ -58,15 +58,8 @@ class Pool:
 
     def padded(self, index: Tensor, window: tuple[int, ...]) -> Tensor:
         """Images no larger than a window, `(B, C, *window)`, each with its own border repeated at the far ends."""
-        images, sizes = self.image[index.to(self.image.device)], self.sizes[index]
-        for axis, length in enumerate(window):
-            place = torch.minimum(torch.arange(length), sizes[:, axis : axis + 1] - 1).to(images.device)
-            shape = [len(index), 1, *[1] * len(window)]
-            shape[axis + 2] = length
-            whole = list(images.shape)
-            whole[axis + 2] = length
-            images = images.gather(axis + 2, place.view(shape).expand(whole))
-        return images
+        device = self.image.device
+        return repeat_border(self.image[index.to(device)], self.sizes[index].to(device), window)
 
     @classmethod
     def load(cls, store: Store, cases: Sequence[str], slices: Slices, device: torch.device, *, labelled: bool) -> Pool:
@@ -86,9 +79,9 @@ class Pool:
         at = 0
         for number, image in enumerate(images):
             place = (slice(at, at + len(image)), ..., slice(image.shape[2]), slice(image.shape[3]))
-            pixels[place] = torch.from_numpy(np.ascontiguousarray(image))
+            pixels[place] = torch.from_numpy(np.array(image))  # a copy: the store's own arrays are read-only
             if classes is not None and labels is not None:
-                classes[place] = torch.from_numpy(np.ascontiguousarray(labels[number]))
+                classes[place] = torch.from_numpy(np.array(labels[number]))
             at += len(image)
         return cls(
             image=pixels.to(device),

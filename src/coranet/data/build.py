@@ -66,6 +66,6 @@ def build_store(
 def _key(dataset: Dataset, cases: Sequence[Case], settings: Preparation) -> str:
     files = [file for case in cases for file in (*case.images, *([case.label] if case.label else []))]
     seen = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    content = [FORMAT, str(dataset.root.resolve()), asdict(settings), sorted(dataset.classes.items()), seen]
-    content.append([(case.name, case.patient) for case in cases])
+    described = [str(dataset.root.resolve()), dataset.name, dataset.channels, sorted(dataset.classes.items())]
+    content = [FORMAT, described, asdict(settings), seen, [(case.name, case.patient) for case in cases]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

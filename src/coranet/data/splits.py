@@ -66,7 +66,7 @@ class Split:
         """From JSON: the lists `labelled`, `unlabelled`, `val`, `test`, of which only the first is required."""
         try:
             content = json.loads(path.read_text())
-        except (OSError, json.JSONDecodeError) as error:
+        except (OSError, ValueError) as error:  # ValueError: neither text nor JSON
             raise InputError(f"{path}: cannot be read as a split ({error}).") from error
         known = [f.name for f in fields(cls)]
         lists = isinstance(content, dict) and all(
@@ -92,7 +92,8 @@ def split_by_labels(
         labelled: the cases that have a label.
         use: take only the first so many labels, and treat the others as absent.
         val: labelled cases to watch during training, drawn with the seed, whole patients at a time. By default one in
-            ten of them, and none below eight: with so few labels each is worth more in training.
+            ten of them, and none below eight: with so few labels each is worth more in training. One patient at
+            least is left to train on.
         seed: of the draw.
     """
     having = set(labelled)
@@ -101,9 +102,13 @@ def split_by_labels(
         raise InputError(f"--labelled {use}: between 1 and {len(known)} cases have a label.")
     known = known[:use]
     wanted = (len(known) // 10 or int(len(known) >= 8)) if val is None else val
-    if wanted >= len(known) > 0:
-        raise InputError(f"--val {wanted}: only {len(known)} cases are labelled, and training needs at least one.")
     watched = _draw(known, patients, wanted, seed)
+    if val is not None and len(watched) < val:
+        people = len({patients[case] for case in known})
+        raise InputError(
+            f"--val {val}: only {len(known)} cases of {people} patients are labelled. "
+            "Patients stay whole, and training needs at least one: watch fewer, or none with --val 0."
+        )
     apart = {patients[case] for case in watched}
     return Split(
         labelled=tuple(case for case in known if patients[case] not in apart),
@@ -116,7 +121,7 @@ def _draw(cases: list[str], patients: Mapping[str, str], count: int, seed: int) 
     order = sorted({patients[case] for case in cases})
     random.Random(seed).shuffle(order)
     drawn: list[str] = []
-    for patient in order:
+    for patient in order[:-1]:
         if len(drawn) >= count:
             break
         drawn += [case for case in cases if patients[case] == patient]

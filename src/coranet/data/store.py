@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ class Store:
         """Read a store's index, and check that its files are whole."""
         try:
             index = json.loads((path / "index.json").read_text())
-        except (OSError, json.JSONDecodeError) as error:
+        except (OSError, ValueError) as error:  # ValueError: neither text nor JSON
             raise InputError(f"{path}: not a prepared store ({error}). Give the raw folder instead.") from error
         if index.get("format") != FORMAT:
             raise InputError(f"{path}: a store of another format ({index.get('format')}). Prepare it again.")
@@ -122,8 +123,8 @@ class StoreWriter:
         self.voxels = {"images.bin": 0, "labels.bin": 0}
 
     def __enter__(self) -> StoreWriter:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix=f".{self.path.name}-", dir=self.path.parent))
+        self.folder = self.path.with_name(f".{self.path.name}-{uuid4().hex}")
+        self.folder.mkdir(parents=True)
         self.files: dict[str, BinaryIO] = {name: (self.folder / name).open("wb") for name in self.voxels}
         return self
 
@@ -154,16 +155,23 @@ class StoreWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for file in self.files.values():
-            file.close()
         try:
+            with ExitStack() as closing:  # on a full disk even closing a file fails
+                for file in self.files.values():
+                    closing.enter_context(file)
             if kind is None:
                 self.index["voxels"] = self.voxels
                 (self.folder / "index.json").write_text(json.dumps(self.index))
-                if not self.path.exists():  # else another process made the same one meanwhile
-                    self.folder.replace(self.path)
+                self._move_into_place()
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _move_into_place(self) -> None:
+        try:
+            self.folder.replace(self.path)
+        except OSError:
+            if not Store.is_store(self.path):  # else another process made the same one meanwhile
+                raise
 
     def _append(self, name: str, array: NDArray[Any]) -> int:
         start = self.voxels[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -21,6 +22,7 @@ from coranet.engine.run import Run
 from coranet.engine.signals import Interrupted, stop_requests
 from coranet.engine.step import backward, laid_out, progress
 from coranet.engine.timeline import Stretch, lay_out
+from coranet.errors import InputError
 from coranet.nets import Body, MakeNet, count_parameters
 
 
@@ -34,6 +36,10 @@ class Trainer:
         self, run: Run, store: Store, folder: Path, device: torch.device, listeners: Sequence[Listener] = ()
     ) -> None:
         self.run, self.folder, self.device, self.listeners = run, folder, device, listeners
+        if run.accel.precision == "bf16" and device.type == "cpu":
+            raise InputError(
+                "accel.precision=bf16 is for GPUs: on a CPU it is slower, and some gradients come out wrong."
+            )
         if run.accel.deterministic:
             torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
         window, split = run.data.window, run.split
@@ -41,7 +47,8 @@ class Trainer:
         self.unlabelled = (
             Pool.load(store, split.unlabelled, window, device, labelled=False) if split.unlabelled else None
         )
-        self.val = Pool.load(store, split.val, window, device, labelled=True) if split.val else None
+        whole = replace(window, keep="all")  # an object invented in an empty slice must cost something
+        self.val = Pool.load(store, split.val, whole, device, labelled=True) if split.val else None
         self.batches = Batches(
             self.labelled,
             self.unlabelled,

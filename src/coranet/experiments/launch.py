@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from coranet.data.build import cached_store, default_cache
+from coranet.data.datasets.names import patient_of
 from coranet.data.inspect import Spread, inspect_folder
 from coranet.data.prepare import Preparation
 from coranet.data.splits import Split, split_by_labels
@@ -111,7 +112,7 @@ def make_run(
     elif options.labelled is not None:
         kept = split.labelled[: options.labelled]
         split = replace(split, labelled=kept, unlabelled=(*split.labelled[len(kept) :], *split.unlabelled))
-    split.check({**{case: case for case in split.test}, **patients}, labelled)
+    split.check({**{case: patient_of(case) for case in split.test}, **patients}, labelled)
     if not split.unlabelled:
         say("There are no unlabelled cases: training on labels alone.")
         method = method.on_labels_alone()

@@ -54,12 +54,22 @@ def inside(points: Tensor, sizes: Tensor) -> Tensor:
 
 def sample_image(source: Tensor, points: Tensor, sizes: Tensor) -> Tensor:
     """Read `(B, C, *N)` at points by linear interpolation; outside, the nearest border voxel is repeated."""
-    return _sample(_repeat_border(source, sizes), points, sizes, "bilinear")
+    # On an image's last voxel the one beyond weighs zero, give or take rounding: it has to be a copy, not the canvas.
+    return _sample(repeat_border(source, sizes, source.shape[2:]), points, sizes, "bilinear")
 
 
 def sample_maps(source: Tensor, points: Tensor, sizes: Tensor) -> Tensor:
     """Read integer maps `(B, M, *N)` at points by nearest neighbour; outside, the nearest border voxel is repeated."""
     return _sample(source.to(torch.float32), points, sizes, "nearest").to(source.dtype)
+
+
+def repeat_border(source: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Images on a canvas `(B, C, *N)` as `(B, C, *shape)`, each with its own border repeated from where it ends."""
+    for axis, length in enumerate(shape, start=2):
+        place = torch.minimum(torch.arange(length, device=source.device), sizes[:, axis - 2, None] - 1)
+        place = place.view(len(source), *[1] * (axis - 1), length, *[1] * (source.ndim - axis - 1))
+        source = source.gather(axis, place.expand(*source.shape[:axis], length, *source.shape[axis + 1 :]))
+    return source
 
 
 def _sample(source: Tensor, points: Tensor, sizes: Tensor, mode: str) -> Tensor:
@@ -68,16 +78,6 @@ def _sample(source: Tensor, points: Tensor, sizes: Tensor, mode: str) -> Tensor:
     canvas = torch.tensor(source.shape[2:], device=source.device, dtype=torch.float32)
     grid = ((2 * points + 1) / canvas - 1).flip(-1)
     return F.grid_sample(source, grid, mode=mode, padding_mode="border", align_corners=False)
-
-
-def _repeat_border(source: Tensor, sizes: Tensor) -> Tensor:
-    # On an image's last voxel the one beyond weighs zero, give or take rounding: it has to be a copy, not the canvas.
-    for axis, length in enumerate(source.shape[2:]):
-        index = torch.minimum(torch.arange(length, device=source.device), sizes[:, axis, None] - 1)
-        along = [len(source), *[1] * (source.ndim - 1)]
-        along[axis + 2] = length
-        source = source.gather(axis + 2, index.view(along).expand_as(source))
-    return source
 
 
 def _over_space(sizes: Tensor, points: Tensor) -> Tensor:

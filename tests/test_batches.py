@@ -1,0 +1,312 @@
+"""Batches are a pure function of seed and step, and image, label and maps in them are cut as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor
+
+from coranet.data.augment import Augment
+from coranet.data.batches import Batches, CaseMemory, Pool, Slices, mix
+from coranet.data.store import Store, StoreWriter
+from coranet.errors import InputError
+from coranet.types import Batch, Sample
+
+CPU = torch.device("cpu")
+STILL = Augment(rotate=0, scale=(1, 1), flip=False, crop=False)
+"""Every window is the middle of its image."""
+SHAPES = {"large": (24, 20, 5), "wide": (16, 28, 4), "flat": (9, 11, 1)}
+
+
+def spots(shape: tuple[int, ...], seed: int) -> NDArray[np.uint8]:
+    """Patches of 4 voxels a side, of class 0 or 1."""
+    coarse = np.random.default_rng(seed).integers(0, 2, [-(-n // 4) for n in shape])
+    return np.kron(coarse, np.ones([4] * len(shape)))[tuple(slice(n) for n in shape)].astype(np.uint8)
+
+
+def make_store(path: Path, labels: dict[str, NDArray[np.uint8]], channels: int = 1) -> Store:
+    """Cases whose first channel is their label, and whose others are noise."""
+    header = {"channels": list(map(str, range(channels))), "classes": {"0": "background", "1": "spot"}}
+    with StoreWriter(path, {**header, "preparation": {}}) as writer:
+        for name, label in labels.items():
+            noise = np.random.default_rng(len(name)).normal(size=(channels - 1, *label.shape))
+            writer.add(name, name, np.concatenate([label[None], noise]).astype(np.float32), label, {})
+    return Store.open(path)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return make_store(tmp_path / "store", {name: spots(shape, len(name)) for name, shape in SHAPES.items()})
+
+
+class Unlabelled(Store):
+    """A store whose labels must not be looked at."""
+
+    def label(self, name: str) -> NDArray[np.uint8]:
+        raise AssertionError(f"the label of {name} was read")
+
+
+def numbered(total: int, size: tuple[int, int] = (3, 3)) -> Pool:
+    """Images that are their own number."""
+    image = torch.arange(total).view(total, 1, 1, 1).expand(total, 1, *size).float()
+    return Pool(image, torch.tensor([size] * total), None, tuple(map(str, range(total))))
+
+
+def batches(labelled: Pool, unlabelled: Pool | None = None, **changes: Any) -> Batches:
+    window = (int(labelled.sizes[0, 0]), int(labelled.sizes[0, 1]))
+    return Batches(labelled, unlabelled, **{"window": window, "augment": STILL, "sizes": (2, 3), "seed": 0, **changes})
+
+
+def tensors(batch: Batch) -> list[Tensor]:
+    assert batch.unlabelled is not None
+    both = [(x.image, x.valid, *x.maps.values()) for x in (batch.labelled, batch.unlabelled)]
+    assert batch.labelled.label is not None
+    return [batch.labelled.label, *both[0], *both[1]]
+
+
+def check_alignment(image: Tensor, maps: Tensor) -> None:
+    """An image of zeros and ones against a map of the same: the nearest voxel has a quarter of the linear weight."""
+    assert image[maps == 1].min() >= 0.25 - 1e-3
+    assert image[maps == 0].max() <= 0.75 + 1e-3
+    inner = (image - image.round()).abs() < 1e-3
+    assert torch.equal(image[inner].round().to(maps.dtype), maps[inner])
+    assert inner.float().mean() > 0.2
+    assert 0.1 < maps.float().mean() < 0.9
+
+
+# Pools
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_pool_holds_the_slices_along_an_axis(tmp_path: Path, axis: Literal[0, 1, 2], channels: int) -> None:
+    store = make_store(tmp_path / "s", {name: spots(shape, 1) for name, shape in SHAPES.items()}, channels)
+    pool = Pool.load(store, ["wide", "flat", "large"], Slices(axis=axis), CPU, labelled=True)
+    assert pool.label is not None
+    at, planes = 0, {name: [n for i, n in enumerate(shape) if i != axis] for name, shape in SHAPES.items()}
+    for name in ("wide", "flat", "large"):
+        height, width = planes[name]
+        for number in range(SHAPES[name][axis]):
+            assert pool.cases[at] == name
+            assert pool.sizes[at].tolist() == [height, width]
+            image, label = pool.image[at, :, :height, :width], pool.label[at, :height, :width]
+            assert np.array_equal(image.numpy(), store.image(name).take(number, axis + 1))
+            assert np.array_equal(label.numpy(), store.label(name).take(number, axis))
+            at += 1
+    assert len(pool) == at
+    assert pool.image.shape == (at, channels, *np.max(list(planes.values()), axis=0))
+
+
+def test_only_slices_with_an_object_are_kept(tmp_path: Path) -> None:
+    label = np.zeros((6, 5, 8), np.uint8)
+    label[1:3, 2, [1, 6]] = 1
+    store = make_store(tmp_path / "s", {"one": label, "none": np.zeros((6, 5, 3), np.uint8)})
+    kept = Pool.load(store, ["one", "none"], Slices(keep="object"), CPU, labelled=True)
+    assert kept.cases == ("one", "one")
+    assert kept.label is not None
+    assert np.array_equal(kept.label.numpy(), np.moveaxis(label[:, :, [1, 6]], 2, 0))
+    assert np.array_equal(kept.image[:, 0].numpy(), kept.label.numpy())
+    unlabelled = Pool.load(store, ["one", "none"], Slices(keep="object"), CPU, labelled=False)
+    assert len(unlabelled) == 11
+    with pytest.raises(InputError, match="No labelled slice shows an object"):
+        Pool.load(store, ["none"], Slices(keep="object"), CPU, labelled=True)
+
+
+def test_labels_of_the_unlabelled_are_never_read(store: Store) -> None:
+    blind = Unlabelled(store.path, store.index)
+    pool = Pool.load(blind, list(SHAPES), Slices(), CPU, labelled=False)
+    assert pool.label is None
+    labelled = Pool.load(store, ["large"], Slices(), CPU, labelled=True)
+    batch = batches(labelled, pool, augment=Augment()).at(0, CaseMemory(pool))
+    assert batch.unlabelled is not None
+    assert batch.unlabelled.label is None
+    with pytest.raises(AssertionError, match="the label of large was read"):
+        Pool.load(blind, ["large"], Slices(), CPU, labelled=True)
+
+
+def test_images_are_padded_with_their_own_border(store: Store) -> None:
+    pool = Pool.load(store, list(SHAPES), Slices(), CPU, labelled=False)
+    pool.image[:] += torch.randn(pool.image.shape)
+    index = torch.tensor([9, 0, 4])
+    for row, number in zip(pool.padded(index, (26, 30)), index.tolist(), strict=True):
+        height, width = pool.sizes[number].tolist()
+        image = pool.image[number, 0, :height, :width].numpy()
+        assert np.array_equal(row[0].numpy(), np.pad(image, ((0, 26 - height), (0, 30 - width)), mode="edge"))
+
+
+# The order of images
+
+
+def seen(sample: Sample | None) -> list[int]:
+    assert sample is not None
+    return [int(number) for number in sample.image[:, 0, 1, 1]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(total=st.integers(1, 13), count=st.integers(1, 9), seed=st.integers(0, 99))
+def test_an_epoch_shows_each_image_once_without_a_seam(total: int, count: int, seed: int) -> None:
+    pool = numbered(total)
+    source = batches(pool, pool, sizes=(count, count), seed=seed)
+    steps = [source.at(step) for step in range(-(-4 * total // count))]
+    for stream in ([x.labelled for x in steps], [x.unlabelled for x in steps]):
+        order = iter([number for sample in stream for number in seen(sample)])
+        for _ in range(4):
+            assert sorted(islice(order, total)) == list(range(total))
+    assert source.epoch == (-(-total // count), -(-total // count))
+
+
+def test_orders_differ_between_epochs_streams_and_seeds() -> None:
+    pool = numbered(20)
+    source, other = batches(pool, pool, sizes=(20, 20)), batches(pool, pool, sizes=(20, 20), seed=1)
+    first, second, third = source.at(0), source.at(1), other.at(0)
+    orders = [seen(x) for x in (first.labelled, first.unlabelled, second.labelled, second.unlabelled)]
+    orders += [seen(third.labelled), seen(third.unlabelled)]
+    assert len(set(map(tuple, orders))) == 6
+
+
+def test_both_streams_look_at_an_image_in_their_own_way() -> None:
+    one = Pool(torch.randn(1, 1, 16, 16), torch.tensor([[16, 16]]), None, ("one",))
+    batch = batches(one, one, augment=Augment(), sizes=(2, 2)).at(0)
+    assert batch.unlabelled is not None
+    views = [*batch.labelled.image, *batch.unlabelled.image]
+    assert not any(torch.equal(a, b) for a, b in combinations(views, 2))
+
+
+def test_an_epoch_counts_each_kind_of_image() -> None:
+    assert batches(numbered(5), numbered(10), sizes=(2, 3)).epoch == (3, 4)
+    assert batches(numbered(5), None, sizes=(2, 3)).epoch == (3, 2)
+    assert batches(numbered(5)).at(0).unlabelled is None
+
+
+# The views
+
+
+@pytest.fixture
+def pools(store: Store) -> tuple[Pool, Pool]:
+    slices = Slices()
+    return (
+        Pool.load(store, ["large", "flat"], slices, CPU, labelled=True),
+        Pool.load(store, ["wide", "flat", "large"], slices, CPU, labelled=False),
+    )
+
+
+def remember(pool: Pool) -> CaseMemory:
+    """The images themselves as maps, written at their own sizes on the larger canvas."""
+    memory = CaseMemory(pool)
+    for number in torch.randperm(len(pool)).tolist():
+        height, width = pool.sizes[number].tolist()
+        pattern = pool.image[number, :, :height, :width] > 0.5
+        memory.write(torch.tensor([number]), {"label": pattern, "certain": ~pattern})
+    return memory
+
+
+def test_a_batch_is_a_function_of_seed_and_step(pools: tuple[Pool, Pool]) -> None:
+    def make(seed: int = 0) -> Batches:
+        return batches(*pools, augment=Augment(), window=(16, 12), seed=seed)
+
+    memory, source = remember(pools[1]), make()
+    forwards = [tensors(source.at(step, memory)) for step in range(9)]
+    before = torch.get_rng_state()
+    for step in (8, 3, 0, 7, 3):
+        for again in (source, make()):
+            found = tensors(again.at(step, memory))
+            assert all(torch.equal(a, b) for a, b in zip(found, forwards[step], strict=True))
+            torch.manual_seed(step)
+    torch.set_rng_state(before)
+    source.at(4, memory)
+    assert torch.equal(before, torch.get_rng_state())
+    assert not torch.equal(forwards[0][1], forwards[1][1])
+    assert not torch.equal(forwards[0][1], tensors(make(seed=1).at(0, memory))[1])
+
+
+@pytest.mark.parametrize("augment", [Augment(), Augment(rotate=0, scale=(1, 1)), STILL])
+@pytest.mark.parametrize("window", [(16, 12), (40, 33)])
+def test_labels_and_maps_move_with_the_image(
+    pools: tuple[Pool, Pool], window: tuple[int, int], augment: Augment
+) -> None:
+    source, memory = batches(*pools, augment=augment, window=window, sizes=(12, 12)), remember(pools[1])
+    for step in range(3):
+        batch = source.at(step, memory)
+        assert batch.labelled.label is not None
+        assert batch.unlabelled is not None
+        assert batch.labelled.label.dtype == torch.long
+        assert batch.labelled.maps == {}
+        check_alignment(batch.labelled.image[:, 0], batch.labelled.label)
+        check_alignment(batch.unlabelled.image[:, 0], batch.unlabelled.maps["label"])
+        assert torch.equal(batch.unlabelled.maps["certain"], 1 - batch.unlabelled.maps["label"])
+        assert {maps.dtype for maps in batch.unlabelled.maps.values()} == {torch.uint8}
+        shapes = {tuple(x.shape[-2:]) for x in tensors(batch)}
+        assert shapes == {window}
+
+
+def test_volumes_are_cut_like_slices() -> None:
+    pattern = torch.from_numpy(np.stack([spots((20, 18, 12), seed) for seed in range(3)]))
+    pool = Pool(
+        pattern.unsqueeze(1).float(), torch.tensor([[20, 18, 12], [20, 11, 12], [13, 18, 7]]), pattern, ("",) * 3
+    )
+    memory = CaseMemory(pool)
+    memory.write(torch.arange(3), {"certain": pattern})
+    batch = batches(pool, replace(pool, label=None), augment=Augment(), window=(16, 12, 10)).at(0, memory)
+    assert batch.labelled.label is not None
+    assert batch.unlabelled is not None
+    for image, maps in (
+        (batch.labelled.image, batch.labelled.label),
+        (batch.unlabelled.image, batch.unlabelled.maps["certain"]),
+    ):
+        assert image.shape[2:] == maps.shape[1:] == (16, 12, 10)
+        assert image[:, 0][maps == 1].min() >= 0.125 - 1e-3
+        assert image[:, 0][maps == 0].max() <= 0.875 + 1e-3
+
+
+def test_what_lies_outside_an_image_is_not_valid(pools: tuple[Pool, Pool]) -> None:
+    source = batches(*pools, window=(32, 30), sizes=(6, 10))
+    batch = source.at(0)
+    assert batch.unlabelled is not None
+    sizes = {tuple(size) for size in pools[1].sizes.tolist()}
+    for valid in batch.unlabelled.valid:
+        rows, columns = valid.any(dim=1), valid.any(dim=0)
+        size = (int(rows.sum()), int(columns.sum()))
+        assert size in sizes
+        assert int(valid.sum()) == size[0] * size[1]
+        assert int(rows.nonzero()[0]) == -((size[0] - 32) // 2)
+        assert int(columns.nonzero()[0]) == -((size[1] - 30) // 2)
+
+
+def test_the_canvas_around_a_small_image_is_never_seen(pools: tuple[Pool, Pool]) -> None:
+    covered = [torch.zeros(pool.image.shape[2:], dtype=torch.bool).repeat(len(pool), 1, 1) for pool in pools]
+    poisoned = []
+    for pool, mask in zip(pools, covered, strict=True):
+        for number, (height, width) in enumerate(pool.sizes.tolist()):
+            mask[number, :height, :width] = True
+        label = None if pool.label is None else pool.label.masked_fill(~mask, 255)
+        poisoned.append(replace(pool, image=pool.image.masked_fill(~mask.unsqueeze(1), torch.nan), label=label))
+    memory = remember(pools[1])
+    memory.maps = {name: maps.masked_fill(~covered[1], 255) for name, maps in memory.maps.items()}
+    clean, dirty = (batches(*x, augment=Augment(), window=(40, 24), sizes=(8, 12)) for x in (pools, poisoned))
+    for step in range(3):
+        for a, b in zip(tensors(clean.at(step, remember(pools[1]))), tensors(dirty.at(step, memory)), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_maps_larger_than_the_canvas_are_cut(pools: tuple[Pool, Pool]) -> None:
+    memory = CaseMemory(pools[1])
+    height, width = pools[1].image.shape[2:]
+    maps = torch.randint(0, 2, (2, height + 3, width - 2))
+    memory.write(torch.tensor([3, 1]), {"label": maps})
+    assert memory.maps["label"].shape == (len(pools[1]), height, width)
+    assert torch.equal(memory.maps["label"][[3, 1], :, : width - 2].long(), maps[:, :height])
+    assert memory.maps["label"].sum() == maps[:, :height].sum()
+
+
+def test_seeds_are_mixed_the_same_everywhere() -> None:
+    assert mix(0, "labelled", "view", 1) == 49669101047124664
+    assert len({mix(*parts) for parts in ((0, 1), (1, 0), ("0", 1), (0, "1"), (0,), ("01",))}) == 6
