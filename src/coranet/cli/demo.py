@@ -22,7 +22,7 @@ class Demo:
     """Where scans, runs and the page go."""
     methods: Annotated[str, tyro.conf.arg(metavar="A,B")] = "supervised,coranet,coranet:repaired"
     """What to compare; the first is what the others are held against."""
-    steps: Annotated[int, tyro.conf.arg(metavar="N")] = 300
+    steps: Annotated[int, tyro.conf.arg(metavar="N")] = 400
     """For each."""
     seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """Train each so often, with seeds 0 to N - 1; the page shows the first."""
@@ -35,13 +35,14 @@ class Demo:
         """Run it."""
         from coranet.cli.show import TrainingDisplay, counting, say
         from coranet.experiments import demo
-        from coranet.report import table_text, write_report
+        from coranet.report import seeds_text, table_text, write_report
 
-        names = self.methods.split(",")
+        names, repeats = self.methods.split(","), []
         for seed in range(self.seeds):
-            made = demo.Demo(out=self.out, methods=names, steps=self.steps, seed=seed, device=self.device)
+            made = demo.Demo(out=self.out, steps=self.steps, seed=seed, device=self.device)
             demo.prepare_demo(made)
-            runs = {}
+            runs: dict[str, Path] = {}
+            repeats.append(runs)
             for name in names:
                 with counting() as on_progress, TrainingDisplay(f"{name}: ") as display:
                     runs[name] = demo.run_demo(made, name, [display], say, on_progress)
@@ -50,6 +51,8 @@ class Demo:
                 page = write_report(
                     self.out, runs, made.data / "imagesTs", made.data / "labelsTs", title="CoraNet on the phantom"
                 )
+        if self.seeds > 1:
+            _show(seeds_text(repeats))
         say(f"Pictures and details: {page}")
         return 0
 

@@ -23,8 +23,7 @@ class Demo:
     """Where it goes and how long it trains."""
 
     out: Path
-    methods: Sequence[str] = ("supervised", "coranet", "coranet:repaired")
-    steps: int = 300
+    steps: int = 400
     seed: int = 0
     device: str | None = None
 

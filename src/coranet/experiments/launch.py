@@ -124,7 +124,19 @@ def make_run(
         run = replace(run, method_source=title)
     for path, text in options.overrides:
         run = override(run, path, text)
+    say(_in_words(run, device))
     return run, store
+
+
+def _in_words(run: Run, device: torch.device) -> str:
+    """What was chosen, for a person to see."""
+    height, width = run.data.window.size
+    labelled, unlabelled = run.train.batch
+    return (
+        f"{run.net.body} of {run.net.width} channels and {run.net.levels} levels, windows of {height} x {width} pixels, "
+        f"{labelled} labelled + {unlabelled} unlabelled a step, {run.accel.precision} on {device.type}; cases: "
+        f"{len(run.split.labelled)} labelled, {len(run.split.unlabelled)} unlabelled, {len(run.split.val)} for validation."
+    )
 
 
 def open_store(

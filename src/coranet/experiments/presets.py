@@ -78,7 +78,7 @@ def auto_run(data: Data, split: Split, method: Method, store: Store, device: tor
     axis = _stack_axis(store, split)
     planes = [[n for i, n in enumerate(store.cases[name].shape[1:]) if i != axis] for name in split.stored]
     largest = [max(plane[i] for plane in planes) for i in (0, 1)]
-    levels = 4 if min(largest) >= 64 else 3
+    levels = 4 if min(largest) >= 96 else 3
     height, width = (min(-(-n // 2**levels) * 2**levels, 320 if gpu else 256) for n in largest)
     return Run(
         data=replace(

@@ -2,5 +2,6 @@
 
 from coranet.report.numbers import table_text
 from coranet.report.page import write_report
+from coranet.report.seeds import seeds_text
 
-__all__ = ["table_text", "write_report"]
+__all__ = ["seeds_text", "table_text", "write_report"]
