@@ -46,6 +46,12 @@ class ReleasedCoraNet(CoraNet):
             raise InputError(
                 "The released code makes one joint update and knows the conservative-radical module alone."
             )
+        text, fixed = CoraNet(), ("mask", "normalise", "consistency_on", "view")
+        changed = [name for name in fixed if getattr(self, name) != getattr(text, name)]
+        if self.self_training != self.mean_teacher:
+            changed.append("self_training" if self.mean_teacher else "mean_teacher")
+        if changed:
+            raise InputError(f"The released code does not know {', '.join(changed)}. Set it on the method coranet.")
 
     def make_teacher(self, student: Body) -> Body:
         """All heads, in training mode."""

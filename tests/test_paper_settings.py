@@ -1,0 +1,195 @@
+"""Small promises of the paper that no loss shows: who moves, in which mode, by which optimizer, for how long."""
+
+import json
+
+import pytest
+import torch
+
+from coranet.data.inspect import Spread
+from coranet.engine.optim import make_optimizers, rate
+from coranet.engine.predictor import Predictor
+from coranet.engine.run import Accel, Optim, Run
+from coranet.engine.step import backward
+from coranet.errors import InputError
+from coranet.experiments.launch import make_run
+from coranet.experiments.presets import PRESETS, paper_preparation
+from coranet.methods import METHODS
+from coranet.methods.coranet import CoraNet
+from coranet.methods.coranet_released import ReleasedCoraNet
+from coranet.methods.coranet_repaired import RepairedCoraNet
+from tests import tiny
+
+
+def build(method, dims=2):
+    torch.manual_seed(0)
+    return method.nets(tiny.make_net(dims, 3))
+
+
+def test_the_teacher_starts_as_the_student_after_pre_training():
+    method = CoraNet()
+    nets = build(method)
+    with torch.no_grad():
+        for tensor in nets["student"].state_dict().values():
+            tensor.add_(1)
+    method.begin_phase(nets, "pretrain")
+    theirs = nets["student"].state_dict()
+    assert not any(torch.equal(value, theirs[key]) for key, value in nets["teacher"].state_dict().items())
+    method.begin_phase(nets, "selftrain")
+    assert all(torch.equal(value, theirs[key]) for key, value in nets["teacher"].state_dict().items())
+
+
+def test_the_teacher_rests_during_pre_training():
+    method = CoraNet()
+    nets = build(method)
+    before = {key: value.clone() for key, value in nets["teacher"].state_dict().items()}
+    with torch.no_grad():
+        for parameter in nets["student"].parameters():
+            parameter.add_(1)
+    method.after_step(nets, tiny.at("pretrain"))
+    assert all(torch.equal(value, before[key]) for key, value in nets["teacher"].state_dict().items())
+
+
+@pytest.mark.parametrize("name", ["c-sn", "uc-sn"])
+def test_self_training_moves_the_encoder_and_the_main_head_alone(name):
+    method = CoraNet()
+    nets = build(method)
+    (update,) = [update for update in method.objectives("selftrain") if update.name == name]
+    with torch.no_grad():
+        for parameter in nets["teacher"].parameters():
+            parameter.add_(0.1)
+    backward(nets, update, tiny.batch(classes=3), tiny.at("selftrain"), Accel())
+    moved = {
+        key.split(".")[1] for key, p in nets["student"].named_parameters() if p.grad is not None and "heads" in key
+    }
+    assert moved == {"main"}
+    assert nets["student"].encoder[0][0][0].weight.grad is not None
+
+
+def test_modes():
+    for method, training in ((CoraNet(), False), (ReleasedCoraNet(), True)):
+        nets = build(method)
+        for update in method.objectives("selftrain"):
+            backward(nets, update, tiny.batch(classes=3), tiny.at("selftrain"), Accel())
+        assert nets["student"].training
+        assert nets["teacher"].training is training
+
+
+def test_the_released_teacher_averages_parameters_alone():
+    method = ReleasedCoraNet()
+    nets = build(method)
+    with torch.no_grad():
+        for tensor in nets["student"].state_dict().values():
+            tensor.add_(1)
+    before = {key: value.clone() for key, value in nets["teacher"].named_buffers()}
+    method.after_step(nets, tiny.at("selftrain"))
+    assert all(torch.equal(value, before[key]) for key, value in nets["teacher"].named_buffers())
+
+
+@pytest.mark.parametrize("field", ["mask", "normalise", "view", "self_training"])
+def test_the_released_variant_refuses_what_it_would_ignore(field):
+    changed = {"mask": False, "normalise": "region", "view": 0.5, "self_training": False}[field]
+    with pytest.raises(InputError, match=field):
+        ReleasedCoraNet(**{field: changed})
+
+
+def test_a_view_changes_what_the_student_sees_and_nothing_else():
+    method, batch = RepairedCoraNet(), tiny.batch(classes=3)
+    seen = {"student": [], "teacher": []}
+    nets = build(method)
+    for name, net in nets.items():
+        net.register_forward_pre_hook(lambda module, inputs, name=name: seen[name].append(inputs[0]))
+    torch.manual_seed(0)
+    method.consistency_loss(nets, batch, tiny.at("selftrain"))
+    method.crm_loss(nets, batch, tiny.at("selftrain"))
+    unlabelled, labelled = seen["student"]
+    assert not torch.equal(unlabelled, batch.unlabelled.image)
+    assert torch.equal(labelled, batch.labelled.image)
+    assert torch.equal(seen["teacher"][0], batch.unlabelled.image)
+    assert torch.equal(CoraNet().student_view(batch.unlabelled), batch.unlabelled.image)
+
+
+def test_one_adam_for_all_updates():
+    nets = build(CoraNet())
+    optimizers = make_optimizers(CoraNet(), nets, Optim())
+    assert list(optimizers) == ["main"]
+    adam = optimizers["main"]
+    assert isinstance(adam, torch.optim.Adam)
+    (group,) = adam.param_groups
+    assert (group["lr"], group["betas"], group["weight_decay"]) == (1e-3, (0.5, 0.999), 0.0)
+    assert {id(p) for p in group["params"]} == {id(p) for p in nets["student"].parameters()}
+    sgd = make_optimizers(CoraNet(), nets, Optim(kind="sgd", lr=0.1, momentum=0.8))["main"]
+    assert isinstance(sgd, torch.optim.SGD)
+    assert sgd.param_groups[0]["momentum"] == 0.8
+
+
+def test_rates():
+    assert [rate(Optim(), step, 10) for step in (0, 9)] == [1e-3, 1e-3]
+    falling = [rate(Optim(decay="poly"), step, 10) for step in range(11)]
+    assert falling[0] == 1e-3
+    assert falling[5] == pytest.approx(1e-3 * 0.5**0.9)
+    assert falling[10] == 0
+
+
+def test_the_paper_s_preset(scans, small):
+    """256 x 256 pixels, 4 + 4 images, 64 channels, 130 epochs of the larger set, constant Adam, wide views."""
+    run, store = make_run(scans, small(preset="paper", steps=None, val=0), torch.device("cpu"))
+    slices = [sum(store.cases[name].shape[3] for name in part) for part in (run.split.labelled, run.split.unlabelled)]
+    assert run.train.steps == 130 * -(-max(slices) // 4)
+    paper = PRESETS["paper"].run(run.data, run.split, CoraNet(), store, torch.device("cpu"))
+    assert paper.train.batch == (4, 4)
+    assert paper.net.width == 64
+    assert paper.data.window.size == (256, 256)
+    assert paper.data.augment.rotate == 30
+    assert paper.data.augment.scale == (0.5, 2.0)
+    assert paper.data.augment.flip
+    assert paper.optim == Optim()
+    assert paper.method == CoraNet()
+    flat = Spread(smallest=(1, 1, 8), median=(1, 1, 8), largest=(1, 1, 8))
+    settings = paper_preparation(("MRI",), flat)
+    assert (settings.intensity, settings.size, settings.fit) == ("minmax", (256, 256, None), "resize")
+
+
+def test_auto_windows_ct_and_evens_out_spacing():
+    wide = Spread(smallest=(0.5, 0.5, 5), median=(1, 1, 8), largest=(2, 2, 10))
+    assert PRESETS["auto"].prepare(("CT",), wide).intensity == "window"
+    assert PRESETS["auto"].prepare(("CT",), wide).spacing == (1, 1, None)
+    even = Spread(smallest=(1, 1, 5), median=(1, 1, 8), largest=(1.2, 1.2, 10))
+    assert PRESETS["auto"].prepare(("MRI",), even).spacing == (None, None, None)
+    assert PRESETS["auto"].prepare(("MRI",), even).intensity == "zscore"
+
+
+def test_an_epoch_is_the_larger_set_s(scans, small, tmp_path):
+    from coranet.engine.trainer import Trainer
+
+    run, store = make_run(scans, small(val=0), torch.device("cpu"))
+    trainer = Trainer(run, store, tmp_path, torch.device("cpu"))
+    assert trainer.batches.epoch == (-(-9 // 2), -(-12 // 2))
+    assert trainer.epoch == 6
+
+
+def test_every_image_of_a_pool_is_predicted_once_at_its_own_size(scans, small, finished, tmp_path):
+    """Padded together or cut by size, an image's prediction is the one it gets alone."""
+    from coranet.engine.trainer import Trainer
+
+    run, store = make_run(scans, small(val=0), torch.device("cpu"))
+    trainer = Trainer(run, store, tmp_path, torch.device("cpu"))
+    pool = trainer.unlabelled
+    pool.sizes[0] = torch.tensor([20, 28])
+    predictor = trainer.predictor()
+    for window in ((32, 32), (16, 16)):
+        chosen = Predictor(predictor.method, predictor.net, window, predictor.accel)
+        seen = []
+        for index, prediction in chosen.over(pool):
+            for row, image in enumerate(index.tolist()):
+                height, width = pool.sizes[image].tolist()
+                alone = chosen(pool.image[image : image + 1, :, :height, :width]).probabilities
+                together = prediction.probabilities[row : row + 1, :, :height, :width]
+                torch.testing.assert_close(together, alone, atol=1e-4, rtol=1e-4)
+                seen.append(image)
+        assert sorted(seen) == list(range(len(pool)))
+
+
+def test_run_json_says_what_it_was_made_with(finished):
+    content = json.loads((finished / "run.json").read_text())
+    assert {"coranet", "torch", "python", "commit"} <= set(content["made_with"])
+    assert Run.read(finished).method == METHODS["coranet"](dice=1.0)
