@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from coranet.errors import InputError
+from coranet.files import write_atomically
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +60,7 @@ class Split:
 
     def write(self, path: Path) -> None:
         """As JSON."""
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        write_atomically(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
 
     @classmethod
     def read(cls, path: Path) -> Split:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import pickle
 import zipfile
 from collections.abc import Mapping
@@ -14,25 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from coranet.errors import InputError
+from coranet.files import write_atomically
 
 FORMAT = "coranet-checkpoint-1"
 LAST = "last.pt"
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """A file is either as it was or as it should be, also when the disk is full or the power fails."""
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise InputError(
-            f"{path}: cannot be written ({error.strerror}). What was there before is untouched; make room and resume."
-        ) from error
 
 
 def save(path: Path, content: Mapping[str, Any]) -> None:

@@ -60,16 +60,6 @@ class Listener(Protocol):
         """After some steps."""
 
 
-class Quiet:
-    """Nobody does."""
-
-    def begin(self, plan: Plan) -> None:
-        """Say nothing."""
-
-    def record(self, record: Record) -> None:
-        """Say nothing."""
-
-
 class Journal:
     """Gathers terms on the device and reads them all at once: the only place where a step's values are waited for."""
 

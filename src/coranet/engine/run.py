@@ -17,6 +17,7 @@ from coranet.data.batches import Slices
 from coranet.data.splits import Split
 from coranet.engine.codec import decode, encode
 from coranet.errors import InputError
+from coranet.files import write_atomically
 from coranet.methods import Method
 from coranet.methods.coranet import CoraNet
 from coranet.nets import Net
@@ -117,7 +118,7 @@ class Run:
 
     def write(self, folder: Path) -> None:
         """To run.json."""
-        (folder / "run.json").write_text(json.dumps(encode(self), indent=1) + "\n")
+        write_atomically(folder / "run.json", (json.dumps(encode(self), indent=1) + "\n").encode())
 
     @classmethod
     def read(cls, folder: Path) -> Run:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 from coranet.data.problem import FileError
 from coranet.evaluation.rows import Row
+from coranet.files import write_atomically
 from coranet.metrics import METRICS
 
 _READERS: dict[str, Callable[[str], Any]] = {
@@ -35,16 +34,7 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(columns)
     lines.writerows([_as_text(getattr(row, name)) for name in columns] for row in rows)
-    partial = path.with_name(f".{os.getpid()}-{path.name}")
-    try:
-        partial.write_text(text.getvalue(), encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        remedy = "Check that the folder exists, that you may write there and that the disk has space"
-        raise FileError(path, f"cannot be written ({error.strerror})", remedy) from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
+    write_atomically(path, text.getvalue().encode())
 
 
 def read_rows(path: Path) -> tuple[Row, ...]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import os
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +17,7 @@ from nibabel.wrapstruct import WrapStructError
 from numpy.typing import NDArray
 
 from coranet.data.problem import FileError
+from coranet.files import write_atomically
 from coranet.types import Geometry
 
 ENDINGS = (".nii.gz", ".nii")
@@ -78,17 +77,7 @@ def write(path: Path, array: NDArray[Any], geometry: Geometry) -> None:
     content: bytes = image.to_bytes()
     if path.name.endswith(".gz"):
         content = gzip.compress(content, compresslevel=3, mtime=0)
-    # Hidden, so that whoever lists the folder meanwhile does not take it for a scan.
-    partial = path.with_name(f".{os.getpid()}-{path.name}")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError as error:
-        remedy = "Check that the folder exists, that you may write there and that the disk has space"
-        raise FileError(path, f"cannot be written ({error.strerror})", remedy) from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
+    write_atomically(path, content)
 
 
 def _content(path: Path) -> bytes:
