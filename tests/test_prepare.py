@@ -138,8 +138,9 @@ def test_image_and_label_stay_together_there_and_back(path: str, turn: tuple[tup
     soft = restore_probabilities(np.stack([1 - label, label]), grid)
     assert back.shape == geometry.shape
     assert soft.sum(0) == pytest.approx(1, abs=1e-5)
-    for after in (back, soft[1]):  # two resamplings
-        assert np.abs(centroid(after, geometry) - centroid(before, geometry)).max() < 2 * near
+    # A mask of whole voxels that went through a coarser grid is rounded twice; soft maps are not.
+    for after, limit in ((back, near if max(grid.scale) <= 1 else 2 * near), (soft[1], near)):
+        assert np.abs(centroid(after, geometry) - centroid(before, geometry)).max() < limit
     if max(grid.scale) <= 1:
         assert dice(back == 1, before == 1) > 0.98
         assert dice(soft[1] > 0.5, before == 1) > 0.98

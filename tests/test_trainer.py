@@ -98,7 +98,7 @@ def test_resuming_after_kill_9_gives_the_same_weights_to_the_bit(scans, cache, t
     settings = ["--steps", "40", "--save-every", "3"]
     finish(start(scans, whole, cache, *settings))
     process = start(scans, killed, cache, *settings)
-    wait_for(killed / "last.pt", process)
+    wait_for(killed / "log.jsonl", process)
     time.sleep(0.3)  # somewhere in the middle of a step, or of a save
     process.kill()
     process.communicate()
@@ -107,6 +107,18 @@ def test_resuming_after_kill_9_gives_the_same_weights_to_the_bit(scans, cache, t
     finish(start(scans, killed, cache, *settings, "--resume"))
     assert same(state(killed), state(whole))
     assert [line["step"] for line in records(killed)] == sorted({line["step"] for line in records(killed)})
+
+
+def test_a_run_killed_before_its_first_save_is_continued_all_the_same(scans, cache, tmp_path, finished, small):
+    out = tmp_path / "run"
+    process = start(scans, out, cache, "--steps", "12", "--save-every", "1000")
+    wait_for(out / "last.pt", process)
+    process.kill()
+    process.communicate()
+    assert state(out)["step"] == 0
+    finish(start(scans, out, cache, "--steps", "12", "--save-every", "1000", "--resume"))
+    undisturbed = train(scans, tmp_path / "undisturbed", small(val=0))
+    assert same(state(out)["nets"], state(undisturbed)["nets"])
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])

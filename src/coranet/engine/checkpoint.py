@@ -29,7 +29,9 @@ def save(path: Path, content: Mapping[str, Any]) -> None:
 def load(path: Path, device: torch.device) -> dict[str, Any]:
     """What `save` wrote; a file that is anything else is refused, and never unpickled."""
     if not path.is_file():
-        raise InputError(f"{path}: no such checkpoint. The run has not saved yet, or the folder is another one.")
+        raise InputError(
+            f"{path}: no such checkpoint. The run has saved nothing, or the folder is another one: start anew."
+        )
     refusal = f"{path}: not a checkpoint of coranet, and so not opened further. Use one that `coranet train` wrote."
     if not zipfile.is_zipfile(path):
         raise InputError(refusal)

@@ -88,6 +88,7 @@ def train(
             trainer.start_from(options.init)
             say(f"Starting from the weights of {options.init}.")
         _write_run(run, out)
+        trainer.save()  # from now on there is always a state to continue from
     trainer.fit()
     return out
 
