@@ -8,8 +8,8 @@ from math import isnan
 import numpy as np
 import pytest
 
+from coranet.data.grid import through_plane_axis
 from coranet.evaluation import Row, score_pair, score_slices
-from coranet.evaluation.rows import through_plane_axis
 
 CLASSES = {1: "liver", 2: "tumour"}
 

@@ -1,11 +1,12 @@
 """Small promises of the paper that no loss shows: who moves, in which mode, by which optimizer, for how long."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
-from coranet.data.inspect import Spread
+from coranet.data.facts import Facts, Spread
 from coranet.engine.optim import make_optimizers, rate
 from coranet.engine.predictor import Predictor
 from coranet.engine.run import Accel, Optim, Run
@@ -23,6 +24,13 @@ from tests import tiny
 def build(method, dims=2):
     torch.manual_seed(0)
     return method.nets(tiny.make_net(dims, 3))
+
+
+def facts(*, shape=(64, 64, 9), **spacings):
+    sizes = Spread(smallest=shape, median=shape, largest=shape)
+    counts = {"labelled": 1, "unlabelled": 1, "test": 0, "patients": 2}
+    empty = {"orientations": {}, "class_shares": {}, "intensities": {}}
+    return Facts(shapes=sizes, spacings=Spread(**spacings), **counts, **empty)
 
 
 def test_the_teacher_starts_as_the_student_after_pre_training():
@@ -144,18 +152,26 @@ def test_the_paper_s_preset(scans, small):
     assert paper.data.augment.flip
     assert paper.optim == Optim()
     assert paper.method == CoraNet()
-    flat = Spread(smallest=(1, 1, 8), median=(1, 1, 8), largest=(1, 1, 8))
-    settings = paper_preparation(("MRI",), flat)
+    settings = paper_preparation(facts(smallest=(1, 1, 8), median=(1, 1, 8), largest=(1, 1, 8)), ("MRI",))
     assert (settings.intensity, settings.size, settings.fit) == ("minmax", (256, 256, None), "resize")
 
 
+def test_the_paper_s_preset_prints_both_counts(scans, small):
+    heard = []
+    options = replace(small(preset="paper", steps=1, val=0), overrides=())
+    make_run(scans, options, torch.device("cpu"), say=heard.append)
+    # Four classes here: the main head has two outputs more than the paper's, the other two four more each.
+    assert "training 31.26 M, in test 31.11 M; the paper prints 29.8 M and 29.6 M" in heard[-1]
+
+
 def test_auto_windows_ct_and_evens_out_spacing():
-    wide = Spread(smallest=(0.5, 0.5, 5), median=(1, 1, 8), largest=(2, 2, 10))
-    assert PRESETS["auto"].prepare(("CT",), wide).intensity == "window"
-    assert PRESETS["auto"].prepare(("CT",), wide).spacing == (1, 1, None)
-    even = Spread(smallest=(1, 1, 5), median=(1, 1, 8), largest=(1.2, 1.2, 10))
-    assert PRESETS["auto"].prepare(("MRI",), even).spacing == (None, None, None)
-    assert PRESETS["auto"].prepare(("MRI",), even).intensity == "zscore"
+    wide = facts(smallest=(0.5, 0.5, 5), median=(1, 1, 8), largest=(2, 2, 10))
+    assert PRESETS["auto"].prepare(wide, ("CT",)).intensity == "window"
+    assert PRESETS["auto"].prepare(wide, ("CT",)).spacing == (1, 1, None)
+    assert PRESETS["auto"].prepare(wide, ("PET", "CT")).intensity == "zscore"
+    even = facts(smallest=(1, 1, 5), median=(1, 1, 8), largest=(1.2, 1.2, 10))
+    assert PRESETS["auto"].prepare(even, ("MRI",)).spacing == (None, None, None)
+    assert PRESETS["auto"].prepare(even, ("MRI",)).intensity == "zscore"
 
 
 def test_an_epoch_is_the_larger_set_s(scans, small, tmp_path):

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import tyro
 
+from coranet.errors import InputError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
@@ -37,6 +39,8 @@ class Demo:
         from coranet.experiments import demo
         from coranet.report import seeds_text, table_text, write_report
 
+        if self.seeds < 1:
+            raise InputError(f"--seeds {self.seeds}: at least one.")
         names, repeats = self.methods.split(","), []
         for seed in range(self.seeds):
             made = demo.Demo(out=self.out, steps=self.steps, seed=seed, device=self.device)

@@ -54,7 +54,7 @@ def build_store(
             for number, case in enumerate(cases, start=1):
                 label = read(case.label) if case.label else None
                 prepared = prepare_case([read(file) for file in case.images], label, settings)
-                writer.add(case.name, case.patient, prepared.image, prepared.label, prepared.grid.to_json())
+                writer.add(case.name, case.patient, prepared.image, prepared.label, prepared.grid.to_json(), case.part)
                 if on_progress:
                     on_progress(number, len(cases))
     except OSError as error:

@@ -45,9 +45,9 @@ class Facts:
     """Cases of imagesTs, which are not trained on."""
     patients: int
     shapes: Spread
-    """Voxels."""
+    """Voxels of the training scans."""
     spacings: Spread
-    """Millimetres."""
+    """Millimetres, of the training scans."""
     orientations: Mapping[str, int]
     """How many scans point which way, such as `LPS`."""
     class_shares: Mapping[str, float]
@@ -60,7 +60,8 @@ def gather_facts(dataset: Dataset, seen: Mapping[Path, Seen]) -> Facts:
     """The facts of a dataset from what was seen of its files."""
     trained = [case for case in dataset.cases if case.part == "Tr"]
     labels = [case.label for case in trained if case.label]
-    grids = [plan(seen[case.images[0]].geometry, Preparation()) for case in dataset.cases if case.images[0] in seen]
+    geometries = {case.name: seen[case.images[0]].geometry for case in dataset.cases if case.images[0] in seen}
+    grids = [plan(geometries[case.name], Preparation()) for case in trained if case.name in geometries]
     counts: Counter[int] = Counter()
     for label in labels:
         counts.update(seen[label].counts if label in seen else {})
@@ -75,7 +76,7 @@ def gather_facts(dataset: Dataset, seen: Mapping[Path, Seen]) -> Facts:
         patients=len({case.patient for case in dataset.cases}),
         shapes=_spread([grid.shape for grid in grids]),
         spacings=_spread([grid.spacing for grid in grids]),
-        orientations=dict(Counter(orientation_code(grid.native) for grid in grids)),
+        orientations=dict(Counter(map(orientation_code, geometries.values()))),
         class_shares={name: counts[value] / max(1, counts.total()) for value, name in dataset.classes.items()},
         intensities={
             channel: (min(file.lowest for file in files), max(file.highest for file in files))

@@ -5,7 +5,7 @@ Indices count voxel centres: voxel `i` of an axis reaches from `i - 1/2` to `i +
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Any
@@ -43,6 +43,12 @@ class Grid:
     def turned_shape(self) -> Axes:
         """The scan's size along the turned axes."""
         x, y, z = (self.native.shape[axis] for axis in self.axes)
+        return x, y, z
+
+    @property
+    def turned_spacing(self) -> Reals:
+        """Millimetres between the scan's own voxels along the turned axes."""
+        x, y, z = (self.native.spacing[axis] for axis in self.axes)
         return x, y, z
 
     @property
@@ -123,6 +129,12 @@ def orientation_code(geometry: Geometry) -> str:
     axes, flips = orientation(geometry)
     towards = {axis: "RAS"[i] if not flips[i] else "LPI"[i] for i, axis in enumerate(axes)}
     return "".join(towards[axis] for axis in range(3))
+
+
+def through_plane_axis(shape: Sequence[float], spacing: Sequence[float]) -> int:
+    """The axis along which slices were taken: one of a single voxel, else of the widest spacing, else the last."""
+    widest = max(spacing) * (1 - 1e-3)  # headers round
+    return max(range(len(shape)), key=lambda axis: (shape[axis] == 1, spacing[axis] >= widest, axis))
 
 
 def mismatch(first: Geometry, second: Geometry) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from coranet.errors import InputError
 
-FORMAT = "coranet-store-1"
+FORMAT = "coranet-store-2"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,8 @@ class StoredCase:
     shape: tuple[int, int, int, int]
     image_at: int
     label_at: int | None
+    part: Literal["Tr", "Ts"]
+    """Whether it is a training case, or a test case that a split trains or validates on."""
     grid: Mapping[str, Any]
     """How the input's grid became the store's; read by `data.prepare`."""
 
@@ -135,6 +137,7 @@ class StoreWriter:
         image: NDArray[np.float32],
         label: NDArray[np.uint8] | None,
         grid: Mapping[str, Any],
+        part: Literal["Tr", "Ts"] = "Tr",
     ) -> None:
         """Append a case."""
         digest = hashlib.sha256(np.ascontiguousarray(image).data)
@@ -144,6 +147,7 @@ class StoreWriter:
             {
                 "name": name,
                 "patient": patient,
+                "part": part,
                 "shape": list(image.shape),
                 "image_at": self._append("images.bin", image),
                 "label_at": None if label is None else self._append("labels.bin", label),

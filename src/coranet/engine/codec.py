@@ -114,6 +114,15 @@ def _decode_dataclass(cls: Any, content: Any, where: str) -> Any:
         raise InputError(
             f"{where}: {cls.__name__} has no field {', '.join(sorted(unknown))}. It has: {', '.join(known)}."
         )
+    missing = [
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.name not in fields
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise InputError(f"{where}: {cls.__name__} needs {', '.join(missing)}.")
     return cls(**{name: decode(hints[name], item, f"{where}.{name}") for name, item in fields.items()})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from coranet.data.batches import Pool
 from coranet.engine.predictor import Predictor
+from coranet.files import write_atomically
 
 
 def keep_picture(path: Path, pool: Pool, predictor: Predictor) -> None:
@@ -23,4 +25,6 @@ def keep_picture(path: Path, pool: Pool, predictor: Predictor) -> None:
         maps |= {"uncertain": prediction.regions.uncertain, **prediction.regions.maps}
     arrays: dict[str, Any] = {name: values[0].to(torch.uint8).cpu().numpy() for name, values in maps.items()}
     path.parent.mkdir(exist_ok=True)
-    np.savez_compressed(path, image=image[0, 0].cpu().numpy(), case=pool.cases[at], slice=at, **arrays)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, image=image[0, 0].cpu().numpy(), case=pool.cases[at], slice=at, **arrays)
+    write_atomically(path, buffer.getvalue())

@@ -12,7 +12,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from coranet.errors import DivergenceError
+from coranet.errors import DivergenceError, InputError
+from coranet.files import write_atomically
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,7 @@ class Record:
     updates: int
     """Optimizer steps so far."""
     images: int
-    """Images seen so far, labelled and unlabelled."""
+    """Images drawn so far, labelled and unlabelled, whether or not the method looked at them."""
     seconds: float
     """Since the run, or its continuation, began."""
     lr: float
@@ -83,8 +84,11 @@ class Journal:
 
     def write(self, record: Record) -> None:
         """One line, at once on disk."""
-        with self.path.open("a") as file:
-            file.write(json.dumps(asdict(record)) + "\n")
+        try:
+            with self.path.open("a") as file:
+                file.write(json.dumps(asdict(record)) + "\n")
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written ({error.strerror}). Make room and resume.") from error
         for listener in self.listeners:
             listener.record(record)
 
@@ -92,7 +96,7 @@ class Journal:
         """Drop lines after a step that is trained again."""
         if self.path.exists():
             lines = [line for line in self.path.read_text().splitlines() if _step_of(line) <= step]
-            self.path.write_text("".join(line + "\n" for line in lines))
+            write_atomically(self.path, "".join(line + "\n" for line in lines).encode())
 
 
 def _step_of(line: str) -> float:

@@ -132,13 +132,13 @@ class Run:
             raise InputError(
                 f"{folder}: holds no run (no run.json). Give the folder that `coranet train --out` made."
             ) from error
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise InputError(f"{file}: broken JSON ({error}). Restore the file, or train again.") from error
-        if not isinstance(content, dict):
+        if not isinstance(content, dict) or not isinstance(content.get("method", {}), dict):
             raise InputError(f"{file}: not a run.")
         if content.get("method_source"):
             name, _, title = content["method_source"].rpartition(":")
-            content["method"]["kind"] = f"{folder / Path(name).name}:{title}"
+            content.setdefault("method", {})["kind"] = f"{folder / Path(name).name}:{title}"
         run: Run = decode(cls, content, str(file))
         return run
 

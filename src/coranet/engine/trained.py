@@ -68,14 +68,18 @@ class Trained:
         return {int(value): name for value, name in self.run.data.classes.items()}
 
     def predict(self, image: NDArray[Any] | str | Path, spacing: Sequence[float] = (1.0, 1.0, 1.0)) -> Answer:
-        """Of a NIfTI file, or of an array `(x, y, z)` or `(C, x, y, z)` in right-anterior-superior order.
+        """Of a NIfTI file, or of an array in right-anterior-superior order.
 
         Args:
-            image: the scan, or one of several channels.
+            image: a file, of several channels any one of them; or an array `(x, y)`, `(x, y, z)` or `(C, x, y, z)`.
             spacing: of an array, in millimetres.
         """
         if isinstance(image, str | Path):
-            return self.predict_volumes([read(Path(image))])
+            (case,) = scan_cases(Path(image), self.run.data.channels)
+            return self.predict_volumes([read(file) for file in case.images])
+        if not 2 <= image.ndim <= 4:
+            raise InputError(f"An image has 2 axes, 3, or 4 with channels first; this one has {image.ndim}.")
+        image = image[..., None] if image.ndim == 2 else image
         channels = image if image.ndim == 4 else image[None]
         sx, sy, sz = (float(s) for s in spacing)
         affine = ((sx, 0.0, 0.0, 0.0), (0.0, sy, 0.0, 0.0), (0.0, 0.0, sz, 0.0), (0.0, 0.0, 0.0, 1.0))
@@ -132,12 +136,12 @@ class Trained:
             raise InputError(f"{out}: cannot be made ({error.strerror}). Choose another folder with --out.") from error
         for number, case in enumerate(cases, start=1):
             volumes = [read(file) for file in case.images]
-            answer, geometry = self.predict_volumes(volumes), volumes[0].geometry
-            write(out / f"{case.name}.nii.gz", answer.label, geometry)
+            answer, geometry, flat = self.predict_volumes(volumes), volumes[0].geometry, volumes[0].flat
+            write(out / f"{case.name}.nii.gz", answer.label, geometry, flat=flat)
             if answer.uncertain is not None:
-                write(out / f"{case.name}_uncertain.nii.gz", answer.uncertain, geometry)
+                write(out / f"{case.name}_uncertain.nii.gz", answer.uncertain, geometry, flat=flat)
             for name, mask in answer.masks.items() if masks else ():
-                write(out / f"{case.name}_{name}.nii.gz", mask, geometry)
+                write(out / f"{case.name}_{name}.nii.gz", mask, geometry, flat=flat)
             if probabilities:
                 write(out / f"{case.name}_probabilities.nii.gz", np.moveaxis(answer.probabilities, 0, -1), geometry)
             if on_progress:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coranet.data.grid import through_plane_axis
 from coranet.metrics import Score, score
 
 Classes = Mapping[int, str]
@@ -64,9 +65,3 @@ def score_slices(
         for index, pair in enumerate(slices)
         for row in score_pair(*pair, classes, in_plane, case=case, slice_index=index)
     )
-
-
-def through_plane_axis(shape: Sequence[int], spacing: Sequence[float]) -> int:
-    """The axis along which slices were taken: one of a single voxel, else of the widest spacing, else the last."""
-    widest = max(spacing) * (1 - 1e-3)  # headers round
-    return max(range(len(shape)), key=lambda axis: (shape[axis] == 1, spacing[axis] >= widest, axis))

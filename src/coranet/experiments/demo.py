@@ -50,7 +50,7 @@ def run_demo(demo: Demo, method: str, listeners: Sequence[Listener], say: Say, o
         say(f"{folder}: trained before; remove it to train again.")
         return folder
     options = Options(method=method, steps=demo.steps, seed=demo.seed, device=demo.device, cache=demo.out / "cache")
-    begun = (folder / "last.pt").exists()
+    begun = (folder / "run.json").exists()
     train(demo.data, folder, options, resume=begun, listeners=listeners, say=say, on_progress=on_progress)
     trained = Trained.load(folder, find_device(demo.device))
     trained.predict_files(

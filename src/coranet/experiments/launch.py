@@ -12,18 +12,18 @@ import torch
 
 from coranet.data.build import cached_store, default_cache
 from coranet.data.datasets.names import patient_of
-from coranet.data.inspect import Spread, inspect_folder
+from coranet.data.facts import Facts
+from coranet.data.inspect import inspect_folder
 from coranet.data.prepare import Preparation
 from coranet.data.splits import Split, split_by_labels
 from coranet.data.store import Store
-from coranet.engine import checkpoint
 from coranet.engine.codec import decode, kind_of, override
 from coranet.engine.log import Listener
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
-from coranet.experiments.presets import describe, find_preset
-from coranet.methods import METHODS, find_method
+from coranet.experiments.presets import describe, find_preset, parameter_note
+from coranet.methods import METHODS, find_method, method_name
 
 Say = Callable[[str], None]
 OnProgress = Callable[[str, int, int], None]
@@ -74,7 +74,7 @@ def train(
         run = Run.read(out)
         _check_same(run, options)
         settings = decode(Preparation, run.data.preparation, "preparation")
-        store = open_store(data, lambda channels, spacings: settings, run.split, options.cache, on_progress=on_progress)
+        store, _ = open_store(data, lambda facts, channels: settings, run.split, options.cache, on_progress=on_progress)
         if store.fingerprint != run.data.fingerprint:
             raise InputError(f"{data}: not the data {out} was started on. Continue on the same files, or start anew.")
         trainer = Trainer(run, store, out, device, listeners)
@@ -87,8 +87,9 @@ def train(
         if options.init is not None:
             trainer.start_from(options.init)
             say(f"Starting from the weights of {options.init}.")
-        _write_run(run, out)
-        trainer.save()  # from now on there is always a state to continue from
+        _make_folder(run, out)
+        trainer.save()
+        run.write(out)  # last: a folder with a run.json always has a state to continue from
     trainer.fit()
     return out
 
@@ -102,18 +103,22 @@ def make_run(
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> tuple[Run, Store]:
     """The run these options amount to, and the store it trains on."""
-    preset, title, seed = find_preset(options.preset), options.method or "coranet", options.seed or 0
+    preset, title, seed = find_preset(options.preset), method_name(options.method), options.seed or 0
     method = find_method(title)()
     split = Split.read(options.split) if options.split else None
-    store = open_store(data, preset.prepare, split, options.cache, say=say, on_progress=on_progress)
-    patients = {name: case.patient for name, case in store.cases.items()}
+    store, patients = open_store(data, preset.prepare, split, options.cache, say=say, on_progress=on_progress)
     labelled = [name for name, case in store.cases.items() if case.labelled]
     if split is None:
-        split = split_by_labels(patients, labelled, use=options.labelled, val=options.val, seed=seed)
+        trained = {name: case.patient for name, case in store.cases.items() if case.part == "Tr"}
+        split = split_by_labels(trained, labelled, use=options.labelled, val=options.val, seed=seed)
     elif options.labelled is not None:
+        if not 1 <= options.labelled <= len(split.labelled):
+            raise InputError(
+                f"--labelled {options.labelled}: the split has between 1 and {len(split.labelled)} labelled cases."
+            )
         kept = split.labelled[: options.labelled]
         split = replace(split, labelled=kept, unlabelled=(*split.labelled[len(kept) :], *split.unlabelled))
-    split.check({**{case: patient_of(case) for case in split.test}, **patients}, labelled)
+    split.check(patients, labelled)
     if not split.unlabelled:
         say("There are no unlabelled cases: training on labels alone.")
         method = method.on_labels_alone()
@@ -126,6 +131,8 @@ def make_run(
     for path, text in options.overrides:
         run = override(run, path, text)
     say(_in_words(run, device))
+    if options.preset == "paper":
+        say(parameter_note(run))
     return run, store
 
 
@@ -142,19 +149,21 @@ def _in_words(run: Run, device: torch.device) -> str:
 
 def open_store(
     data: Path,
-    prepare: Callable[[Sequence[str], Spread], Preparation],
+    prepare: Callable[[Facts, Sequence[str]], Preparation],
     split: Split | None,
     cache: Path | None,
     *,
     say: Say = lambda message: None,
     on_progress: OnProgress = lambda what, done, total: None,
-) -> Store:
-    """A store as it is, or a raw folder checked and prepared into the cache.
+) -> tuple[Store, dict[str, str]]:
+    """A store as it is, or a raw folder checked and prepared into the cache; and the patient of every case there is.
 
-    Cases of imagesTs are prepared only where a split trains or validates on them.
+    Cases of imagesTs are prepared only where a split trains or validates on them, with their label only where it says so.
     """
     if Store.is_store(data):
-        return Store.open(data)
+        store = Store.open(data)
+        unseen = {case: patient_of(case) for case in split.test} if split else {}
+        return store, unseen | {name: case.patient for name, case in store.cases.items()}
     report = inspect_folder(data, lambda done, total: on_progress("checking", done, total))
     if report.fatal or report.dataset is None or report.facts is None:
         lines = "\n".join(f"  {problem}" for problem in report.problems if problem.level == "fatal")
@@ -162,14 +171,20 @@ def open_store(
     if report.problems:
         say(f"Warnings about these scans: {len(report.problems)}. `coranet doctor {data}` lists them.")
     wanted = set(split.stored) if split else set()
-    cases = [case for case in report.dataset.cases if case.part == "Tr" or case.name in wanted]
-    return cached_store(
+    known = {*split.labelled, *split.val} if split else set()
+    cases = [
+        case if case.part == "Tr" or case.name in known else replace(case, label=None)
+        for case in report.dataset.cases
+        if case.part == "Tr" or case.name in wanted
+    ]
+    store = cached_store(
         report.dataset,
         cases,
-        prepare(report.dataset.channels, report.facts.spacings),
+        prepare(report.facts, report.dataset.channels),
         cache or default_cache(),
         lambda done, total: on_progress("preparing", done, total),
     )
+    return store, {case.name: case.patient for case in report.dataset.cases}
 
 
 def find_device(name: str | None) -> torch.device:
@@ -178,16 +193,20 @@ def find_device(name: str | None) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(str(name))
-    except RuntimeError as error:
-        raise InputError(f"--device {name}: not a device. Use cpu, cuda or cuda:1.") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"--device {name}: this machine has no usable GPU. Use --device cpu.")
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"--device {name}: not a device we know. Use cpu, cuda or cuda:1.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(
+            f"--device {name}: this machine has {torch.cuda.device_count()} usable GPUs. Use --device cpu."
+        )
     return device
 
 
 def _check_free(out: Path) -> None:
     """A run is never overwritten, and a folder that cannot be written to is found out before any work."""
-    if (out / "run.json").exists() or (out / checkpoint.LAST).exists():
+    if (out / "run.json").exists():
         raise InputError(f"{out}: holds a run already. Continue it with --resume, or choose another --out.")
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file. Choose another --out.")
@@ -202,18 +221,17 @@ def _check_same(run: Run, options: Options) -> None:
     for name, asked, begun in (
         ("--steps", options.steps, run.train.steps),
         ("--seed", options.seed, run.seed),
-        ("--method", options.method, kind),
+        ("--method", options.method and method_name(options.method), kind),
     ):
         if asked is not None and asked != begun:
             raise InputError(f"{name} {asked}: the run was begun with {begun}. Drop the option, or start a new run.")
 
 
-def _write_run(run: Run, out: Path) -> None:
+def _make_folder(run: Run, out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         if run.method_source:
             shutil.copy(run.method_source.rpartition(":")[0], out)
         run.split.write(out / "split.json")
-        run.write(out)
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}). Choose another --out.") from error

@@ -17,8 +17,8 @@ import torch
 
 from coranet.data.augment import Augment
 from coranet.data.batches import Slices
-from coranet.data.grid import Grid
-from coranet.data.inspect import Spread
+from coranet.data.facts import Facts
+from coranet.data.grid import Grid, through_plane_axis
 from coranet.data.prepare import Preparation
 from coranet.data.splits import Split
 from coranet.data.store import Store
@@ -27,15 +27,15 @@ from coranet.engine.timeline import natural_steps
 from coranet.errors import InputError
 from coranet.methods import Method
 from coranet.methods.coranet import CoraNet
-from coranet.nets import Net
+from coranet.nets import MakeNet, Net, count_parameters
 
 
 @dataclass(frozen=True)
 class Preset:
     """How scans are prepared, and what is then trained on them."""
 
-    prepare: Callable[[Sequence[str], Spread], Preparation]
-    """From the channels' names and the scans' spacings."""
+    prepare: Callable[[Facts, Sequence[str]], Preparation]
+    """From what the training scans are, and the channels' names."""
     run: Callable[[Data, Split, Method, Store, torch.device], Run]
 
 
@@ -46,10 +46,13 @@ def find_preset(name: str) -> Preset:
     return PRESETS[name]
 
 
-def stack_axis(spacing: Sequence[float]) -> Literal[0, 1, 2]:
-    """The axis slices are stacked along: the one with the widest spacing, up where all are alike."""
-    axes: tuple[Literal[2], Literal[1], Literal[0]] = (2, 1, 0)
-    return max(axes, key=lambda axis: round(spacing[axis], 3))
+def stack_axis(store: Store) -> Literal[0, 1, 2]:
+    """The axis slices are stacked along, as the scans themselves were, whatever grid they were brought to."""
+    grids = [Grid.from_json(case.grid) for case in store.cases.values() if case.part == "Tr"]
+    shape = [median(grid.turned_shape[axis] for grid in grids) for axis in range(3)]
+    spacing = [median(grid.turned_spacing[axis] for grid in grids) for axis in range(3)]
+    axes: tuple[Literal[0], Literal[1], Literal[2]] = (0, 1, 2)
+    return axes[through_plane_axis(shape, spacing)]
 
 
 def describe(source: str, store: Store) -> Data:
@@ -63,10 +66,10 @@ def describe(source: str, store: Store) -> Data:
     )
 
 
-def auto_preparation(channels: Sequence[str], spacings: Spread) -> Preparation:
+def auto_preparation(facts: Facts, channels: Sequence[str]) -> Preparation:
     """CT by a soft-tissue window, all else by z-score; one in-plane spacing where scans differ by more than a half."""
-    intensity = Preparation(intensity="window" if any("CT" in name.upper().split() for name in channels) else "zscore")
-    stack = stack_axis(spacings.median)
+    intensity = Preparation(intensity="window" if all("CT" in name.upper().split() for name in channels) else "zscore")
+    stack, spacings = through_plane_axis(facts.shapes.median, facts.spacings.median), facts.spacings
     differ = [high > 1.5 * low for low, high in zip(spacings.smallest, spacings.largest, strict=True)]
     x, y, z = (round(spacings.median[axis], 3) if differ[axis] and axis != stack else None for axis in range(3))
     return replace(intensity, spacing=(x, y, z))
@@ -75,7 +78,7 @@ def auto_preparation(channels: Sequence[str], spacings: Spread) -> Preparation:
 def auto_run(data: Data, split: Split, method: Method, store: Store, device: torch.device) -> Run:
     """As large as the device bears, as small as the data allows."""
     gpu = device.type == "cuda"
-    axis = _stack_axis(store, split)
+    axis = stack_axis(store)
     planes = [[n for i, n in enumerate(store.cases[name].shape[1:]) if i != axis] for name in split.stored]
     largest = [max(plane[i] for plane in planes) for i in (0, 1)]
     levels = 4 if min(largest) >= 96 else 3
@@ -96,16 +99,16 @@ def auto_run(data: Data, split: Split, method: Method, store: Store, device: tor
     )
 
 
-def paper_preparation(channels: Sequence[str], spacings: Spread) -> Preparation:
+def paper_preparation(facts: Facts, channels: Sequence[str]) -> Preparation:
     """Grey levels to [0, 1], slices to 256 x 256."""
-    stack = stack_axis(spacings.median)
+    stack = through_plane_axis(facts.shapes.median, facts.spacings.median)
     x, y, z = (None if axis == stack else 256 for axis in range(3))
     return Preparation(intensity="minmax", size=(x, y, z), fit="resize")
 
 
 def paper_run(data: Data, split: Split, method: Method, store: Store, device: torch.device) -> Run:
     """The text's setting, for any method at the same number of steps."""
-    axis = _stack_axis(store, split)
+    axis = stack_axis(store)
     batch = (4, 4)
     slices = [sum(store.cases[name].shape[axis + 1] for name in part) for part in (split.labelled, split.unlabelled)]
     epoch = max(-(-count // size) for count, size in zip(slices, batch, strict=True))
@@ -119,12 +122,19 @@ def paper_run(data: Data, split: Split, method: Method, store: Store, device: to
     )
 
 
+def parameter_note(run: Run) -> str:
+    """Our count of parameters beside the paper's."""
+    with torch.device("meta"):  # shapes alone
+        nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
+    training = count_parameters(nets["student"])
+    test = count_parameters(run.method.inference_net(nets, uncertainty=False))
+    return (
+        f"Parameters in training {training / 1e6:.2f} M, in test {test / 1e6:.2f} M; the paper prints 29.8 M and 29.6 M "
+        f"(two classes). In units of 2^20 ours are {training / 2**20:.2f} and {test / 2**20:.2f}: see docs/paper.md."
+    )
+
+
 PRESETS: dict[str, Preset] = {
     "auto": Preset(auto_preparation, auto_run),
     "paper": Preset(paper_preparation, paper_run),
 }
-
-
-def _stack_axis(store: Store, split: Split) -> Literal[0, 1, 2]:
-    spacings = [Grid.from_json(store.cases[name].grid).spacing for name in split.stored]
-    return stack_axis([median(spacing[axis] for spacing in spacings) for axis in range(3)])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import inspect
+import sys
 from pathlib import Path
 
 from coranet.errors import InputError
@@ -14,7 +16,7 @@ from coranet.methods.coranet_repaired import RepairedCoraNet
 from coranet.methods.mean_teacher import MeanTeacher
 from coranet.methods.supervised import Supervised
 
-__all__ = ["METHODS", "Method", "find_method"]
+__all__ = ["METHODS", "Method", "find_method", "method_name"]
 
 METHODS: dict[str, type[Method]] = {
     "coranet": CoraNet,
@@ -25,10 +27,16 @@ METHODS: dict[str, type[Method]] = {
 }
 
 
+def method_name(name: str | None) -> str:
+    """The name in METHODS: `coranet` where none is given, and for `coranet:paper`, the text."""
+    return "coranet" if name in (None, "coranet:paper") else str(name)
+
+
 def find_method(name: str) -> type[Method]:
-    """The class behind a name of METHODS, or behind `path/to/file.py:Class`. `coranet:paper` is `coranet`, the text."""
-    if name.removesuffix(":paper") in METHODS:
-        return METHODS[name.removesuffix(":paper")]
+    """The class behind a name of METHODS, or behind `path/to/file.py:Class`."""
+    name = method_name(name)
+    if name in METHODS:
+        return METHODS[name]
     path, colon, title = name.rpartition(":")
     if not (colon and path.endswith(".py")):
         known = ", ".join(METHODS)
@@ -39,11 +47,16 @@ def find_method(name: str) -> type[Method]:
 def _from_file(path: Path, title: str) -> type[Method]:
     if not path.is_file():
         raise InputError(f"{path}: no such file. A method of your own is named as ./file.py:Class.")
-    spec = importlib.util.spec_from_file_location(f"coranet_user_{path.stem}", path)
+    own = f"coranet_user_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(own, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[own] = module  # where dataclasses look up annotations
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"{path}: cannot be imported ({type(error).__name__}: {error}).") from error
     found = {
         name: thing
         for name, thing in vars(module).items()

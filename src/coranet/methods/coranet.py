@@ -21,6 +21,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor
 
+from coranet.errors import InputError
 from coranet.methods.base import Method
 from coranet.nets import Body, MakeNet
 from coranet.ops.losses import Normalise, cross_entropy, masked_mean, probabilities, squared_difference
@@ -62,6 +63,10 @@ class CoraNet(Method):
     """Epochs with unlabelled images."""
     refresh_every: float = 5
     """Epochs between two refreshes of pseudo-labels and masks."""
+
+    def __post_init__(self) -> None:
+        if min(self.pretrain_epochs, self.selftrain_epochs) < 0 or not self.pretrain_epochs + self.selftrain_epochs > 0:
+            raise InputError("pretrain_epochs and selftrain_epochs are not negative, and not both 0.")
 
     @property
     def estimator(self) -> Estimator:

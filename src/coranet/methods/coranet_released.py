@@ -42,6 +42,7 @@ class ReleasedCoraNet(CoraNet):
     """Epochs of self-training over which the uncertain term grows."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.updates != "joint" or not isinstance(self.regions, CRM):
             raise InputError(
                 "The released code makes one joint update and knows the conservative-radical module alone."

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coranet.data.grid import through_plane_axis
 from coranet.data.problem import FileError
 from coranet.data.readers.nifti import ENDINGS, Volume, read
 from coranet.evaluation import Scores
-from coranet.evaluation.rows import through_plane_axis
 from coranet.report.runs import FinishedRun
 
 Array = NDArray[Any]

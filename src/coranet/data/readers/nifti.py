@@ -38,6 +38,8 @@ class Volume:
     geometry: Geometry
     path: Path | None = None
     """Where it was read, so that messages can name it."""
+    flat: bool = False
+    """Whether the file has two axes only, and what is written for it should have no more."""
 
 
 def read(path: Path) -> Volume:
@@ -59,19 +61,19 @@ def read(path: Path) -> Volume:
         reason = " ".join(str(error).split())
         raise FileError(path, f"is damaged or cut short ({reason})", _COPY_AGAIN) from error
     stated = kind.header_class.from_fileobj(BytesIO(content), check=False)
-    array = _three_axes(path, array)
-    return Volume(array, _geometry(path, image.affine, array.shape, stated), path)
+    flat, array = array.ndim == 2, _three_axes(path, array)
+    return Volume(array, _geometry(path, image.affine, array.shape, stated), path, flat)
 
 
-def write(path: Path, array: NDArray[Any], geometry: Geometry) -> None:
+def write(path: Path, array: NDArray[Any], geometry: Geometry, *, flat: bool = False) -> None:
     """Write `array` to `path` in one move: a reader finds the old file or the whole new one, never a part.
 
     Integers are stored as uint8 (int16 or int32 where they need it), other numbers as float32. A fourth axis, such as
-    classes, may follow the three of `geometry`. Equal arrays give equal bytes.
+    classes, may follow the three of `geometry`; a `flat` one is written with two. Equal arrays give equal bytes.
     """
     assert array.shape[:3] == geometry.shape, f"array {array.shape} does not lie on a grid of {geometry.shape}"
     affine = np.array(geometry.affine)
-    image: Any = nib.Nifti1Image(_as_stored(array), affine)
+    image: Any = nib.Nifti1Image(_as_stored(array[..., 0] if flat else array), affine)
     image.set_sform(affine, code=1)
     image.set_qform(affine, code=1)
     content: bytes = image.to_bytes()
