@@ -140,3 +140,20 @@ def test_phases_of_no_length_are_refused():
 def test_devices_we_do_not_know(device):
     with pytest.raises(InputError, match="--device"):
         find_device(device)
+
+
+def test_several_channels_from_scans_to_answers(small, tmp_path):
+    scans = write_scans(tmp_path / "scans", (32, 32, 3), (1, 1, 2), {"channel_names": {"0": "T1", "1": "T2"}})
+    for image in [*scans.glob("images*/*_0000.nii.gz")]:
+        volume = nifti.read(image)
+        nifti.write(image.with_name(image.name.replace("_0000", "_0001")), volume.array[::-1] * 3, volume.geometry)
+    run = train(scans, tmp_path / "run", small(steps=2))
+    trained = coranet.load(run, "cpu")
+    assert trained.predict_files(scans / "imagesTs", tmp_path / "out") == ["t0"]
+    together = nifti.read(tmp_path / "out/t0.nii.gz").array
+    np.testing.assert_array_equal(together, trained.predict(scans / "imagesTs/t0_0001.nii.gz").label)
+    channels = np.stack([nifti.read(scans / f"imagesTs/t0_000{n}.nii.gz").array for n in (0, 1)])
+    np.testing.assert_array_equal(together, trained.predict(channels, spacing=(1, 1, 2)).label)
+    (scans / "imagesTs/t0_0001.nii.gz").unlink()
+    with pytest.raises(InputError, match="t0"):
+        trained.predict_files(scans / "imagesTs", tmp_path / "more")
