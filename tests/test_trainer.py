@@ -95,15 +95,15 @@ def test_one_seed_one_result(scans, small, finished, tmp_path):
 
 def test_resuming_after_kill_9_gives_the_same_weights_to_the_bit(scans, cache, tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    settings = ["--steps", "40", "--save-every", "3"]
+    settings = ["--steps", "80", "--save-every", "3"]
     finish(start(scans, whole, cache, *settings))
     process = start(scans, killed, cache, *settings)
     wait_for(killed / "log.jsonl", process)
-    time.sleep(0.3)  # somewhere in the middle of a step, or of a save
+    time.sleep(0.2)  # somewhere in the middle of a step, or of a save
     process.kill()
     process.communicate()
     step = state(killed)["step"]
-    assert 0 < step < 40
+    assert 0 < step < 80
     finish(start(scans, killed, cache, *settings, "--resume"))
     assert same(state(killed), state(whole))
     assert [line["step"] for line in records(killed)] == sorted({line["step"] for line in records(killed)})
@@ -112,13 +112,22 @@ def test_resuming_after_kill_9_gives_the_same_weights_to_the_bit(scans, cache, t
 def test_a_run_killed_before_its_first_save_is_continued_all_the_same(scans, cache, tmp_path, finished, small):
     out = tmp_path / "run"
     process = start(scans, out, cache, "--steps", "12", "--save-every", "1000")
-    wait_for(out / "last.pt", process)
+    wait_for(out / "run.json", process)  # the last file that is made before the first step
     process.kill()
     process.communicate()
     assert state(out)["step"] == 0
     finish(start(scans, out, cache, "--steps", "12", "--save-every", "1000", "--resume"))
     undisturbed = train(scans, tmp_path / "undisturbed", small(val=0))
     assert same(state(out)["nets"], state(undisturbed)["nets"])
+
+
+def test_a_run_killed_while_its_folder_was_made_starts_anew(scans, tmp_path, finished, small):
+    out = tmp_path / "run"
+    out.mkdir()
+    shutil.copy(finished / "last.pt", out)
+    with pytest.raises(InputError, match=r"no run\.json.*without --resume"):
+        train(scans, out, small(), resume=True)
+    assert same(state(train(scans, out, small(val=1)))["nets"], state(finished)["nets"])
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])

@@ -71,6 +71,8 @@ def train(
     data, out, options = Path(data), Path(out), options or Options()
     device = find_device(options.device)
     if resume:
+        if out.is_dir() and not (out / "run.json").exists():
+            raise InputError(f"{out}: no run was begun there (no run.json). Start it without --resume.")
         run = Run.read(out)
         _check_same(run, options)
         settings = decode(Preparation, run.data.preparation, "preparation")
