@@ -19,7 +19,8 @@ import torch
 from coranet.data.readers import nifti
 from coranet.engine.trainer import Trainer
 from coranet.experiments.demo import Demo, prepare_demo
-from coranet.experiments.launch import Options, make_run
+from coranet.experiments.launch import make_run
+from coranet.experiments.options import Options
 
 
 class Watched(Trainer):
@@ -30,7 +31,7 @@ class Watched(Trainer):
     def _refresh(self, step: int) -> None:
         super()._refresh(step)
         assert self.memory is not None
-        label, certain = self.memory.maps["label"], self.memory.maps["certain"].bool()
+        label, certain = torch.stack(self.memory["label"]), torch.stack(self.memory["certain"]).bool()
         wrong = label != self.truth
         dice = []
         for value in range(1, self.run.classes):

@@ -69,6 +69,24 @@ def uncertain_mask(con, rad):
     return mask
 
 
+def crm_background_losses(con, rad, label, alpha):
+    """L_ce-con and L_ce-rad at every pixel, for one cost of the background and one of all objects."""
+    objects = con.shape[1] - 1
+    return cross_entropy(con, label, [alpha] + [1] * objects), cross_entropy(rad, label, [1] + [alpha] * objects)
+
+
+def vote(confidence, masks=None):
+    """The most confident object, counted from 1, among those above one half or with their mask set; else 0."""
+    labels = np.zeros((confidence.shape[0], confidence.shape[2]), int)
+    for b, z in np.ndindex(*labels.shape):
+        standing = confidence[b, :, z] > 0.5 if masks is None else masks[b, :, z] > 0
+        best = -1.0
+        for k, (stands, p) in enumerate(zip(standing, confidence[b, :, z], strict=True), start=1):
+            if stands and p > best:
+                labels[b, z], best = k, p
+    return labels
+
+
 def certain_loss(main, pseudo_label, certain, valid, normalise="image"):
     return masked_mean(cross_entropy(main, pseudo_label), certain, valid, normalise)
 

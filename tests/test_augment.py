@@ -8,7 +8,7 @@ from torch import Tensor
 
 from coranet.data.augment import Augment
 from coranet.errors import InputError
-from coranet.ops.warp import Warp, sample_maps
+from coranet.ops.warp import Warp, sample_image, sample_maps
 
 
 def generator(seed: int) -> torch.Generator:
@@ -59,7 +59,7 @@ def test_magnifying_makes_things_larger() -> None:
     warp = augment.draw(torch.tensor([[64, 48]]), (64, 48), generator(0))
     square = torch.zeros(1, 1, 64, 48, dtype=torch.uint8)
     square[..., 27:37, 19:29] = 1
-    seen = sample_maps(square, warp.points(), torch.tensor([[64, 48]]))
+    seen = sample_maps(square, warp.points(), torch.tensor([[64, 48]]), torch.zeros(1, 2))
     assert seen.sum() == 4 * square.sum()
 
 
@@ -113,3 +113,18 @@ def test_without_crop_the_window_looks_at_the_middle(window: tuple[int, int], si
 def test_an_impossible_scale_is_refused(scale: tuple[float, float]) -> None:
     with pytest.raises(InputError, match=r"augment\.scale"):
         Augment(scale=scale)
+
+
+def test_quarter_turns_are_exact_and_come_in_all_four_kinds() -> None:
+    warp = Augment(rotate=0, scale=(1, 1), flip=False, turns=True).draw(
+        torch.tensor([[16, 16, 5]] * 40), (16, 16, 5), generator(0)
+    )
+    image = torch.randn(1, 1, 16, 16, 5, generator=generator(1))
+    boxes, sizes = image.expand(40, -1, -1, -1, -1), torch.tensor([[16, 16, 5]] * 40)
+    seen = sample_image(boxes, warp.points(), sizes, torch.zeros(40, 3))
+    found = set()
+    for view in seen:
+        kinds = [k for k in range(4) if torch.allclose(view, image[0].rot90(k, (1, 2)), atol=1e-4)]
+        assert len(kinds) == 1
+        found |= set(kinds)
+    assert found == {0, 1, 2, 3}

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.data.augment import Augment
-from coranet.data.batches import Batches, CaseMemory, Pool, Slices, mix
+from coranet.data.batches import Batches, mix
+from coranet.data.pools import CaseMemory, Patches, Pool, Slices, Window
 from coranet.data.store import Store, StoreWriter
 from coranet.errors import InputError
 from coranet.types import Batch, Sample
@@ -24,6 +25,8 @@ from coranet.types import Batch, Sample
 CPU = torch.device("cpu")
 STILL = Augment(rotate=0, scale=(1, 1), flip=False, crop=False)
 """Every window is the middle of its image."""
+CROP = Augment(rotate=0, scale=(1, 1), flip=False)
+"""Every window lies upright, anywhere."""
 SHAPES = {"large": (24, 20, 5), "wide": (16, 28, 4), "flat": (9, 11, 1)}
 
 
@@ -57,13 +60,18 @@ class Unlabelled(Store):
 
 def numbered(total: int, size: tuple[int, int] = (3, 3)) -> Pool:
     """Images that are their own number."""
-    image = torch.arange(total).view(total, 1, 1, 1).expand(total, 1, *size).float()
-    return Pool(image, torch.tensor([size] * total), None, tuple(map(str, range(total))))
+    images = tuple(torch.full((1, *size), float(number)) for number in range(total))
+    return Pool(images, None, tuple(map(str, range(total))))
+
+
+def window_of(*size: int) -> Window:
+    return Slices(size=size) if len(size) == 2 else Patches(size=size)
 
 
 def batches(labelled: Pool, unlabelled: Pool | None = None, **changes: Any) -> Batches:
-    window = (int(labelled.sizes[0, 0]), int(labelled.sizes[0, 1]))
-    return Batches(labelled, unlabelled, **{"window": window, "augment": STILL, "sizes": (2, 3), "seed": 0, **changes})
+    size = changes.pop("size", tuple(labelled.sizes[0].tolist()))
+    settings = {"window": window_of(*size), "augment": STILL, "sizes": (2, 3), "seed": 0, **changes}
+    return Batches(labelled, unlabelled, **settings)
 
 
 def tensors(batch: Batch) -> list[Tensor]:
@@ -91,19 +99,38 @@ def check_alignment(image: Tensor, maps: Tensor) -> None:
 def test_a_pool_holds_the_slices_along_an_axis(tmp_path: Path, axis: Literal[0, 1, 2], channels: int) -> None:
     store = make_store(tmp_path / "s", {name: spots(shape, 1) for name, shape in SHAPES.items()}, channels)
     pool = Pool.load(store, ["wide", "flat", "large"], Slices(axis=axis), CPU, labelled=True)
-    assert pool.label is not None
+    assert pool.labels is not None
     at, planes = 0, {name: [n for i, n in enumerate(shape) if i != axis] for name, shape in SHAPES.items()}
     for name in ("wide", "flat", "large"):
         height, width = planes[name]
         for number in range(SHAPES[name][axis]):
             assert pool.cases[at] == name
             assert pool.sizes[at].tolist() == [height, width]
-            image, label = pool.image[at, :, :height, :width], pool.label[at, :height, :width]
+            image, label = pool.images[at], pool.labels[at]
             assert np.array_equal(image.numpy(), store.image(name).take(number, axis + 1))
             assert np.array_equal(label.numpy(), store.label(name).take(number, axis))
             at += 1
-    assert len(pool) == at
-    assert pool.image.shape == (at, channels, *np.max(list(planes.values()), axis=0))
+    assert len(pool) == len(pool.images) == at
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_pool_holds_volumes(tmp_path: Path, channels: int) -> None:
+    store = make_store(tmp_path / "s", {name: spots(shape, 1) for name, shape in SHAPES.items()}, channels)
+    pool = Pool.load(store, ["wide", "large"], Patches(), CPU, labelled=True)
+    assert pool.labels is not None
+    assert pool.cases == ("wide", "large")
+    for name, image, label in zip(pool.cases, pool.images, pool.labels, strict=True):
+        assert np.array_equal(image.numpy(), store.image(name))
+        assert np.array_equal(label.numpy(), store.label(name))
+
+
+def test_unlabelled_volumes_may_be_seen_at_their_centre_alone(store: Store) -> None:
+    window = Patches(size=(10, 20, 3), unlabelled="centre")
+    pool = Pool.load(store, ["wide", "large"], window, CPU, labelled=False)
+    assert np.array_equal(pool.images[0].numpy(), store.image("wide")[:, 3:13, 4:24, :3])
+    assert np.array_equal(pool.images[1].numpy(), store.image("large")[:, 7:17, :, 1:4])
+    whole = Pool.load(store, ["wide"], window, CPU, labelled=True)
+    assert np.array_equal(whole.images[0].numpy(), store.image("wide"))
 
 
 def test_only_slices_with_an_object_are_kept(tmp_path: Path) -> None:
@@ -112,9 +139,9 @@ def test_only_slices_with_an_object_are_kept(tmp_path: Path) -> None:
     store = make_store(tmp_path / "s", {"one": label, "none": np.zeros((6, 5, 3), np.uint8)})
     kept = Pool.load(store, ["one", "none"], Slices(keep="object"), CPU, labelled=True)
     assert kept.cases == ("one", "one")
-    assert kept.label is not None
-    assert np.array_equal(kept.label.numpy(), np.moveaxis(label[:, :, [1, 6]], 2, 0))
-    assert np.array_equal(kept.image[:, 0].numpy(), kept.label.numpy())
+    assert kept.labels is not None
+    assert np.array_equal(torch.stack(kept.labels).numpy(), np.moveaxis(label[:, :, [1, 6]], 2, 0))
+    assert np.array_equal(torch.stack(kept.images)[:, 0].numpy(), torch.stack(kept.labels).numpy())
     unlabelled = Pool.load(store, ["one", "none"], Slices(keep="object"), CPU, labelled=False)
     assert len(unlabelled) == 11
     with pytest.raises(InputError, match="No labelled slice shows an object"):
@@ -124,7 +151,7 @@ def test_only_slices_with_an_object_are_kept(tmp_path: Path) -> None:
 def test_labels_of_the_unlabelled_are_never_read(store: Store) -> None:
     blind = Unlabelled(store.path, store.index)
     pool = Pool.load(blind, list(SHAPES), Slices(), CPU, labelled=False)
-    assert pool.label is None
+    assert pool.labels is None
     labelled = Pool.load(store, ["large"], Slices(), CPU, labelled=True)
     batch = batches(labelled, pool, augment=Augment()).at(0, CaseMemory(pool))
     assert batch.unlabelled is not None
@@ -135,11 +162,11 @@ def test_labels_of_the_unlabelled_are_never_read(store: Store) -> None:
 
 def test_images_are_padded_with_their_own_border(store: Store) -> None:
     pool = Pool.load(store, list(SHAPES), Slices(), CPU, labelled=False)
-    pool.image[:] += torch.randn(pool.image.shape)
+    pool = replace(pool, images=tuple(image + torch.randn(image.shape) for image in pool.images))
     index = torch.tensor([9, 0, 4])
     for row, number in zip(pool.padded(index, (26, 30)), index.tolist(), strict=True):
         height, width = pool.sizes[number].tolist()
-        image = pool.image[number, 0, :height, :width].numpy()
+        image = pool.images[number][0].numpy()
         assert np.array_equal(row[0].numpy(), np.pad(image, ((0, 26 - height), (0, 30 - width)), mode="edge"))
 
 
@@ -174,7 +201,7 @@ def test_orders_differ_between_epochs_streams_and_seeds() -> None:
 
 
 def test_both_streams_look_at_an_image_in_their_own_way() -> None:
-    one = Pool(torch.randn(1, 1, 16, 16), torch.tensor([[16, 16]]), None, ("one",))
+    one = Pool((torch.randn(1, 16, 16),), None, ("one",))
     batch = batches(one, one, augment=Augment(), sizes=(2, 2)).at(0)
     assert batch.unlabelled is not None
     views = [*batch.labelled.image, *batch.unlabelled.image]
@@ -200,18 +227,17 @@ def pools(store: Store) -> tuple[Pool, Pool]:
 
 
 def remember(pool: Pool) -> CaseMemory:
-    """The images themselves as maps, written at their own sizes on the larger canvas."""
+    """The images themselves as maps, in any order."""
     memory = CaseMemory(pool)
     for number in torch.randperm(len(pool)).tolist():
-        height, width = pool.sizes[number].tolist()
-        pattern = pool.image[number, :, :height, :width] > 0.5
+        pattern = pool.images[number] > 0.5
         memory.write(torch.tensor([number]), {"label": pattern, "certain": ~pattern})
     return memory
 
 
 def test_a_batch_is_a_function_of_seed_and_step(pools: tuple[Pool, Pool]) -> None:
     def make(seed: int = 0) -> Batches:
-        return batches(*pools, augment=Augment(), window=(16, 12), seed=seed)
+        return batches(*pools, augment=Augment(), size=(16, 12), seed=seed)
 
     memory, source = remember(pools[1]), make()
     forwards = [tensors(source.at(step, memory)) for step in range(9)]
@@ -233,7 +259,7 @@ def test_a_batch_is_a_function_of_seed_and_step(pools: tuple[Pool, Pool]) -> Non
 def test_labels_and_maps_move_with_the_image(
     pools: tuple[Pool, Pool], window: tuple[int, int], augment: Augment
 ) -> None:
-    source, memory = batches(*pools, augment=augment, window=window, sizes=(12, 12)), remember(pools[1])
+    source, memory = batches(*pools, augment=augment, size=window, sizes=(12, 12)), remember(pools[1])
     for step in range(3):
         batch = source.at(step, memory)
         assert batch.labelled.label is not None
@@ -248,14 +274,15 @@ def test_labels_and_maps_move_with_the_image(
         assert shapes == {window}
 
 
-def test_volumes_are_cut_like_slices() -> None:
-    pattern = torch.from_numpy(np.stack([spots((20, 18, 12), seed) for seed in range(3)]))
-    pool = Pool(
-        pattern.unsqueeze(1).float(), torch.tensor([[20, 18, 12], [20, 11, 12], [13, 18, 7]]), pattern, ("",) * 3
-    )
+@pytest.mark.parametrize("augment", [Augment(), Augment(rotate=0, scale=(1, 1), turns=True), CROP])
+def test_volumes_are_cut_like_slices(augment: Augment) -> None:
+    shapes = [(20, 18, 12), (20, 11, 12), (13, 18, 7)]
+    patterns = tuple(torch.from_numpy(spots(shape, seed)) for seed, shape in enumerate(shapes))
+    pool = Pool(tuple(pattern.unsqueeze(0).float() for pattern in patterns), patterns, ("",) * 3)
     memory = CaseMemory(pool)
-    memory.write(torch.arange(3), {"certain": pattern})
-    batch = batches(pool, replace(pool, label=None), augment=Augment(), window=(16, 12, 10)).at(0, memory)
+    for number, pattern in enumerate(patterns):
+        memory.write(torch.tensor([number]), {"certain": pattern.unsqueeze(0)})
+    batch = batches(pool, replace(pool, labels=None), augment=augment, size=(16, 12, 10)).at(0, memory)
     assert batch.labelled.label is not None
     assert batch.unlabelled is not None
     for image, maps in (
@@ -268,7 +295,7 @@ def test_volumes_are_cut_like_slices() -> None:
 
 
 def test_what_lies_outside_an_image_is_not_valid(pools: tuple[Pool, Pool]) -> None:
-    source = batches(*pools, window=(32, 30), sizes=(6, 10))
+    source = batches(*pools, size=(32, 30), sizes=(6, 10))
     batch = source.at(0)
     assert batch.unlabelled is not None
     sizes = {tuple(size) for size in pools[1].sizes.tolist()}
@@ -281,30 +308,79 @@ def test_what_lies_outside_an_image_is_not_valid(pools: tuple[Pool, Pool]) -> No
         assert int(columns.nonzero()[0]) == -((size[1] - 30) // 2)
 
 
-def test_the_canvas_around_a_small_image_is_never_seen(pools: tuple[Pool, Pool]) -> None:
-    covered = [torch.zeros(pool.image.shape[2:], dtype=torch.bool).repeat(len(pool), 1, 1) for pool in pools]
-    poisoned = []
-    for pool, mask in zip(pools, covered, strict=True):
-        for number, (height, width) in enumerate(pool.sizes.tolist()):
-            mask[number, :height, :width] = True
-        label = None if pool.label is None else pool.label.masked_fill(~mask, 255)
-        poisoned.append(replace(pool, image=pool.image.masked_fill(~mask.unsqueeze(1), torch.nan), label=label))
-    memory = remember(pools[1])
-    memory.maps = {name: maps.masked_fill(~covered[1], 255) for name, maps in memory.maps.items()}
-    clean, dirty = (batches(*x, augment=Augment(), window=(40, 24), sizes=(8, 12)) for x in (pools, poisoned))
+def test_of_an_upright_window_every_voxel_is_the_image_s_own(store: Store) -> None:
+    """Random crops of volumes, some smaller than the window: equal to the bit, with the border repeated outside."""
+    pool = Pool.load(store, ["large", "wide"], Patches(), CPU, labelled=True)
+    assert pool.labels is not None
+    noisy = replace(pool, images=tuple(torch.randn(image.shape) for image in pool.images))
+    source = batches(noisy, augment=CROP, size=(20, 12, 8), sizes=(4, 1))
     for step in range(3):
-        for a, b in zip(tensors(clean.at(step, remember(pools[1]))), tensors(dirty.at(step, memory)), strict=True):
-            assert torch.equal(a, b)
+        batch = source.at(step).labelled
+        assert batch.label is not None
+        for image, valid, label, number in zip(batch.image, batch.valid, batch.label, [0, 1, 0, 1], strict=True):
+            whole = (noisy.images[number], noisy.images[1 - number])
+            rows = valid.any(dim=2).any(dim=1).sum(), valid.any(dim=2).any(dim=0).sum(), valid.any(0).any(0).sum()
+            own = next(
+                i for i in whole if all(min(n, w) == r for n, w, r in zip(i.shape[1:], (20, 12, 8), rows, strict=True))
+            )
+            inner = image[0][valid].view(*map(int, rows))
+            found = [
+                (x, y, z)
+                for x in range(own.shape[1] - rows[0] + 1)
+                for y in range(own.shape[2] - rows[1] + 1)
+                for z in range(own.shape[3] - rows[2] + 1)
+                if torch.equal(own[0, x : x + rows[0], y : y + rows[1], z : z + rows[2]], inner)
+            ]
+            assert len(found) == 1
+            assert set(image.flatten().tolist()) == set(inner.flatten().tolist())
+            assert label.shape == image.shape[1:]
 
 
-def test_maps_larger_than_the_canvas_are_cut(pools: tuple[Pool, Pool]) -> None:
+def test_windows_may_be_laid_about_objects() -> None:
+    label = torch.zeros(60, 60, 60, dtype=torch.uint8)
+    label[50:52, 3:5, 30:32] = 1
+    label[5, 5, 55] = 2
+    pool = Pool((label.unsqueeze(0).float(),), (label,), ("one",))
+
+    def seen(around: float) -> tuple[float, float]:
+        window = Patches(size=(16, 16, 16), around=around)
+        source = batches(pool, augment=CROP, window=window, sizes=(8, 1))
+        cut = [source.at(step).labelled for step in range(12)]
+        labels = torch.cat([sample.label for sample in cut if sample.label is not None])
+        assert all(sample.valid.all() for sample in cut)
+        assert torch.equal(torch.cat([sample.image[:, 0] for sample in cut]), labels.float())
+        first, second = ((labels == value).flatten(1).any(dim=1).float().mean() for value in (1, 2))
+        return float(first), float(second)
+
+    assert sum(seen(1.0)) >= 1.0
+    assert min(seen(1.0)) > 0.3  # each class alike, whatever its size
+    assert 0.3 < sum(seen(0.5)) < 0.9
+    assert max(seen(0.0)) < 0.2
+
+
+def test_labelled_images_may_come_as_they_are_listed() -> None:
+    pool = numbered(5)
+    source = batches(pool, pool, sizes=(2, 5), shuffle_labelled=False)
+    assert [seen(source.at(step).labelled) for step in range(3)] == [[0, 1], [2, 3], [4, 0]]
+    assert sorted(seen(source.at(0).unlabelled)) == [0, 1, 2, 3, 4] != seen(source.at(0).unlabelled)
+
+
+def test_maps_larger_than_an_image_are_cut(pools: tuple[Pool, Pool]) -> None:
     memory = CaseMemory(pools[1])
-    height, width = pools[1].image.shape[2:]
-    maps = torch.randint(0, 2, (2, height + 3, width - 2))
+    (height, width), other = pools[1].sizes[3].tolist(), pools[1].sizes[1].tolist()
+    maps = torch.randint(0, 2, (2, height + 3, width + 2))
     memory.write(torch.tensor([3, 1]), {"label": maps})
-    assert memory.maps["label"].shape == (len(pools[1]), height, width)
-    assert torch.equal(memory.maps["label"][[3, 1], :, : width - 2].long(), maps[:, :height])
-    assert memory.maps["label"].sum() == maps[:, :height].sum()
+    assert torch.equal(memory["label"][3].long(), maps[0, :height, :width])
+    assert torch.equal(memory["label"][1].long(), maps[1, : other[0], : other[1]])
+    assert sum(int(values.sum()) for values in memory["label"]) == sum(int(memory["label"][i].sum()) for i in (1, 3))
+
+
+def test_memory_comes_back_as_it_was_saved(pools: tuple[Pool, Pool]) -> None:
+    memory, again = remember(pools[1]), CaseMemory(pools[1])
+    again.load(memory.flat)
+    assert all(torch.equal(a, b) for a, b in zip(again["label"], memory["label"], strict=True))
+    with pytest.raises(InputError, match="of other images"):
+        CaseMemory(pools[0]).load(memory.flat)
 
 
 def test_seeds_are_mixed_the_same_everywhere() -> None:

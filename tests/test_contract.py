@@ -1,7 +1,10 @@
-"""What every method must keep to, in two and in three dimensions: one list of tests for all of them."""
+"""What every method must keep to: one list of tests for all of them.
+
+In two and in three dimensions, with two classes and with four, and with four also as one-versus-rest.
+"""
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -10,26 +13,55 @@ from coranet.engine.optim import make_optimizers
 from coranet.engine.run import Accel, Optim
 from coranet.engine.step import backward
 from coranet.methods import METHODS
+from coranet.methods.one_vs_rest import OneVsRest
 from tests import tiny
 
+
+@dataclass(frozen=True)
+class Subject:
+    """A method in one of the ways it is used."""
+
+    name: str
+    classes: int
+    one_vs_rest: bool = False
+
+    def __str__(self):
+        return f"{self.name} {'one-vs-rest' if self.one_vs_rest else self.classes}"
+
+    @property
+    def plain(self):
+        return METHODS[self.name]()
+
+    @property
+    def method(self):
+        return OneVsRest(inner=self.plain, objects=self.classes - 1) if self.one_vs_rest else self.plain
+
+    @property
+    def prefixes(self):
+        """Of the names of what each sub-task owns."""
+        return [f"{k}." for k in range(1, self.classes)] if self.one_vs_rest else [""]
+
+    def build(self, dims):
+        torch.manual_seed(0)
+        return self.method, self.method.nets(tiny.make_net(dims, self.classes))
+
+    def batch(self, dims, seed=0):
+        maps = tuple(prefix + name for prefix in self.prefixes for name in ("label", "certain"))
+        return tiny.batch(dims, self.classes, seed, maps)
+
+
 pytestmark = pytest.mark.parametrize("dims", [2, 3])
-every_method = pytest.mark.parametrize("name", METHODS)
+SUBJECTS = [Subject(name, *way) for name in METHODS for way in ((2,), (4,), (4, True))]
+every_method = pytest.mark.parametrize("subject", SUBJECTS, ids=str)
 EXACT = Accel()
-
-
-def build(name, dims, classes=3, **fields):
-    method = METHODS[name](**fields)
-    torch.manual_seed(0)
-    return method, method.nets(tiny.make_net(dims, classes))
 
 
 def phases(method):
     return [phase.name for phase in method.phases]
 
 
-def train_step(method, nets, optimizers, dims, phase, step=5, classes=3, accel=EXACT, batch=None):
+def train_step(method, nets, optimizers, batch, phase, step=5, accel=EXACT):
     torch.manual_seed(step)
-    batch = batch or tiny.batch(dims, classes, seed=step)
     terms = []
     for update in method.objectives(phase):
         optimizer = optimizers[update.optimizer]
@@ -46,27 +78,28 @@ def weights(nets):
 
 @every_method
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_all_terms_are_finite(name, dims, precision):
-    method, nets = build(name, dims)
+def test_all_terms_are_finite(subject, dims, precision):
+    method, nets = subject.build(dims)
     optimizers = make_optimizers(method, nets, Optim())
     for phase in phases(method):
         method.begin_phase(nets, phase)
-        for terms in train_step(method, nets, optimizers, dims, phase, accel=Accel(precision=precision)):
+        accel = Accel(precision=precision)
+        for terms in train_step(method, nets, optimizers, subject.batch(dims, seed=5), phase, accel=accel):
             assert terms.values
             assert all(torch.isfinite(value) for value in terms.values.values())
     assert all(torch.isfinite(value).all() for value in weights(nets).values())
 
 
 @every_method
-def test_every_trainable_parameter_learns(name, dims):
-    method, nets = build(name, dims)
+def test_every_trainable_parameter_learns(subject, dims):
+    method, nets = subject.build(dims)
     reached = set()
     for phase in phases(method):
         method.begin_phase(nets, phase)
         for update in method.objectives(phase):
             for net in nets.values():
                 net.zero_grad(set_to_none=True)
-            backward(nets, update, tiny.batch(dims, 3), tiny.at(phase), EXACT)
+            backward(nets, update, subject.batch(dims), tiny.at(phase), EXACT)
             learning = {
                 (n, key) for n in nets for key, p in nets[n].named_parameters() if p.grad is not None and p.grad.any()
             }
@@ -78,86 +111,94 @@ def test_every_trainable_parameter_learns(name, dims):
 
 
 @every_method
-def test_unlabelled_images_change_the_student_unless_it_is_supervised(name, dims):
-    method, nets = build(name, dims)
+def test_unlabelled_images_change_the_student_unless_it_is_supervised(subject, dims):
+    method, nets = subject.build(dims)
     phase = phases(method)[-1]
 
-    def gradient(batch):
+    def gradients(batch):
         copies = copy.deepcopy(nets)
         for update in method.objectives(phase):
             torch.manual_seed(0)
             backward(copies, update, batch, tiny.at(phase), EXACT)
-        return torch.cat([p.grad.flatten() for p in copies["student"].parameters() if p.grad is not None])
+        students = [copies[f"{prefix}student"] for prefix in subject.prefixes]
+        return [torch.cat([p.grad.flatten() for p in net.parameters() if p.grad is not None]) for net in students]
 
     method.begin_phase(nets, phase)
     with torch.no_grad():  # a teacher that equals its student has nothing to teach
         for key, net in nets.items():
-            if key != "student":
+            if not key.endswith("student"):
                 for p in net.parameters():
                     p.add_(torch.randn_like(p) * 0.1)
-    one = tiny.batch(dims, 3)
+    one = subject.batch(dims)
     other = tiny.with_unlabelled(one, one.unlabelled.image.flip(0) * 1.5)
-    changed = not torch.equal(gradient(one), gradient(other))
-    assert changed == (name != "supervised")
+    for before, after in zip(gradients(one), gradients(other), strict=True):
+        assert torch.equal(before, after) == (subject.name == "supervised")
 
 
 @every_method
-def test_the_teacher_gets_no_gradient_and_moves_by_its_share(name, dims):
-    method, nets = build(name, dims)
-    if "teacher" not in nets:
+def test_the_teacher_gets_no_gradient_and_moves_by_its_share(subject, dims):
+    method, nets = subject.build(dims)
+    teachers = {name: net for name, net in nets.items() if name.endswith("teacher")}
+    if not teachers:
         return
+    assert list(teachers) == [f"{prefix}teacher" for prefix in subject.prefixes]
     optimizers, phase = make_optimizers(method, nets, Optim()), phases(method)[-1]
     method.begin_phase(nets, phase)
-    buffers = name != "coranet:released"
+    buffers = subject.name != "coranet:released"
     owned = {id(p) for o in optimizers.values() for group in o.param_groups for p in group["params"]}
-    assert not owned & {id(p) for p in nets["teacher"].parameters()}
-    before = {k: v.clone() for k, v in nets["teacher"].state_dict().items()}
-    train_step(method, nets, optimizers, dims, phase)
-    assert all(p.grad is None for p in nets["teacher"].parameters())
-    student, teacher = nets["student"].state_dict(), nets["teacher"].state_dict()
-    moved = False
-    for key, value in teacher.items():
-        is_buffer = key in dict(nets["teacher"].named_buffers())
-        if value.is_floating_point() and (buffers or not is_buffer):
-            expected = before[key] + (1 - method.beta) * (student[key] - before[key])
-            torch.testing.assert_close(value, expected, atol=1e-6, rtol=1e-5)
-            moved |= not torch.equal(value, before[key])
-    assert moved
+    assert not owned & {id(p) for teacher in teachers.values() for p in teacher.parameters()}
+    before = weights(teachers)
+    train_step(method, nets, optimizers, subject.batch(dims, seed=5), phase)
+    after = weights(nets)
+    for name, teacher in teachers.items():
+        assert all(p.grad is None for p in teacher.parameters())
+        moved = False
+        for key, value in teacher.state_dict().items():
+            is_buffer = key in dict(teacher.named_buffers())
+            if value.is_floating_point() and (buffers or not is_buffer):
+                old, student = before[f"{name}.{key}"], after[f"{name.removesuffix('teacher')}student.{key}"]
+                expected = old + (1 - subject.plain.beta) * (student - old)
+                torch.testing.assert_close(value, expected, atol=1e-6, rtol=1e-5)
+                moved |= not torch.equal(value, old)
+        assert moved
 
 
 @every_method
-def test_one_seed_one_result_and_resuming_gives_the_same_next_step(name, dims):
-    method, nets = build(name, dims)
+def test_one_seed_one_result_and_resuming_gives_the_same_next_step(subject, dims):
+    method, nets = subject.build(dims)
     optimizers, phase = make_optimizers(method, nets, Optim()), phases(method)[-1]
     method.begin_phase(nets, phase)
-    train_step(method, nets, optimizers, dims, phase, step=3)
-    kept = copy.deepcopy(({n: net.state_dict() for n, net in nets.items()}, optimizers["main"].state_dict()))
-    train_step(method, nets, optimizers, dims, phase, step=4)
-    again_method, again = build(name, dims)
+    train_step(method, nets, optimizers, subject.batch(dims, seed=3), phase, step=3)
+    kept_nets = copy.deepcopy({name: net.state_dict() for name, net in nets.items()})
+    kept_optimizers = copy.deepcopy({name: optimizer.state_dict() for name, optimizer in optimizers.items()})
+    train_step(method, nets, optimizers, subject.batch(dims, seed=4), phase, step=4)
+    again_method, again = subject.build(dims)
     again_optimizers = make_optimizers(again_method, again, Optim())
-    for n, net in again.items():
-        net.load_state_dict(kept[0][n])
-    again_optimizers["main"].load_state_dict(kept[1])
-    train_step(again_method, again, again_optimizers, dims, phase, step=4)
+    for name, net in again.items():
+        net.load_state_dict(kept_nets[name])
+    for name, optimizer in again_optimizers.items():
+        optimizer.load_state_dict(kept_optimizers[name])
+    train_step(again_method, again, again_optimizers, subject.batch(dims, seed=4), phase, step=4)
     expected = weights(nets)
     assert all(torch.equal(value, expected[key]) for key, value in weights(again).items())
 
 
 @every_method
-def test_nothing_reads_labels_of_unlabelled_images_or_pixels_outside(name, dims):
-    method, nets = build(name, dims)
+def test_nothing_reads_labels_of_unlabelled_images_or_pixels_outside(subject, dims):
+    method, nets = subject.build(dims)
     phase = phases(method)[-1]
     method.begin_phase(nets, phase)
-    one = tiny.batch(dims, 3)
+    one = subject.batch(dims)
     assert one.unlabelled.label is None
     assert not one.labelled.valid.all()
     assert not one.unlabelled.valid.all()
     outside = {
         name: torch.where(one.unlabelled.valid, m, 1 - m.clamp(max=1)) for name, m in one.unlabelled.maps.items()
     }
+    label = one.labelled.label
     other = replace(
         one,
-        labelled=replace(one.labelled, label=torch.where(one.labelled.valid, one.labelled.label, 2)),
+        labelled=replace(one.labelled, label=torch.where(one.labelled.valid, label, (label + 1) % subject.classes)),
         unlabelled=replace(one.unlabelled, maps=outside),
     )
     for update in method.objectives(phase):
@@ -169,12 +210,18 @@ def test_nothing_reads_labels_of_unlabelled_images_or_pixels_outside(name, dims)
 
 
 @every_method
-def test_predictions_are_probabilities_with_regions(name, dims):
-    method, nets = build(name, dims)
+def test_predictions_are_probabilities_with_regions(subject, dims):
+    method, nets = subject.build(dims)
     net = method.inference_net(nets).eval()
     with torch.no_grad():
-        prediction = method.decide(method.infer(net, tiny.batch(dims, 3).labelled.image))
-    torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(2, *tiny.SHAPES[dims]))
-    assert prediction.regions.certain.shape == (2, *tiny.SHAPES[dims])
+        prediction = method.decide(method.infer(net, subject.batch(dims).labelled.image))
+    shape = (2, *tiny.SHAPES[dims])
+    assert prediction.probabilities.shape == (2, subject.classes, *tiny.SHAPES[dims])
+    torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(shape))
+    assert prediction.regions.certain.shape == shape
+    kept = method.remember(prediction)
+    assert set(kept) <= set(subject.batch(dims).unlabelled.maps)
+    assert all(values.shape == shape and values.dtype == torch.uint8 for values in kept.values())
     alone = method.inference_net(nets, uncertainty=False)
-    assert set(alone.heads) == {"main"}
+    for body in alone.bodies if subject.one_vs_rest else [alone]:
+        assert set(body.heads) == {"main"}

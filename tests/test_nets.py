@@ -1,24 +1,30 @@
-"""Networks of two and three dimensions: shapes, heads, copies, and the size the paper's has."""
+"""Networks of two and three dimensions: shapes, heads, copies, and the sizes the papers' have."""
 
 from __future__ import annotations
 
+import json
 from typing import cast
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from coranet.engine.codec import decode, encode
 from coranet.errors import InputError
 from coranet.nets import NETS, Body, MakeNet, Net, count_parameters
-from coranet.nets.layers import Norm
-from coranet.nets.unet import UNet
+from coranet.nets.layers import NORM, Norm, upsample_to
+from coranet.nets.resnet18 import ResNet18
+from coranet.nets.vnet import VNet
 
 HEADS = {"main": 3, "con": 2, "rad": 4}
 
 
-def tiny(dims: int = 2, channels: int = 1, levels: int = 2, norm: Norm = "batch") -> Body:
+def tiny(body: str = "unet", dims: int = 2, channels: int = 1, levels: int = 2, norm: Norm = "batch") -> Body:
     torch.manual_seed(0)
-    return MakeNet(Net(width=3, levels=levels, norm=norm), dims, channels, 3)(HEADS)
+    return MakeNet(Net(body=body, width=3, levels=levels, norm=norm), dims, channels, 3)(HEADS)
 
 
 def image(dims: int = 2, channels: int = 1, length: int = 8) -> Tensor:
@@ -29,9 +35,9 @@ def image(dims: int = 2, channels: int = 1, length: int = 8) -> Tensor:
 @pytest.mark.parametrize("levels", [1, 2, 3])
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("dims", [2, 3])
-def test_each_head_says_something_of_every_voxel(dims: int, channels: int, levels: int, norm: Norm) -> None:
-    net, x = tiny(dims, channels, levels, norm), image(dims, channels, length=16)
-    assert net.multiple == 2**levels
+@pytest.mark.parametrize("body", NETS)
+def test_each_head_says_something_of_every_voxel(body: str, dims: int, channels: int, levels: int, norm: Norm) -> None:
+    net, x = tiny(body, dims, channels, levels, norm), image(dims, channels, length=16)
     out = net(x)
     assert {name: logits.shape for name, logits in out.items()} == {
         name: (2, outputs, *x.shape[2:]) for name, outputs in HEADS.items()
@@ -39,14 +45,17 @@ def test_each_head_says_something_of_every_voxel(dims: int, channels: int, level
     assert all(logits.isfinite().all() for logits in out.values())
 
 
-def test_an_image_need_be_no_larger_than_the_multiple() -> None:
-    net = tiny(levels=3).eval()
-    assert net(torch.randn(1, 1, net.multiple, 2 * net.multiple))["main"].shape == (1, 3, 8, 16)
+@pytest.mark.parametrize(("body", "multiple"), [("unet", 8), ("vnet", 8), ("resnet18", 16)])
+def test_an_image_need_be_no_larger_than_the_multiple(body: str, multiple: int) -> None:
+    net = tiny(body, levels=3).eval()
+    assert multiple == net.multiple == Net(body=body, levels=3).multiple
+    assert net(torch.randn(1, 1, multiple, 2 * multiple))["main"].shape == (1, 3, multiple, 2 * multiple)
 
 
 @pytest.mark.parametrize("dims", [2, 3])
-def test_every_parameter_learns_and_every_voxel_counts(dims: int) -> None:
-    net, x = tiny(dims).eval(), image(dims).requires_grad_()
+@pytest.mark.parametrize("body", NETS)
+def test_every_parameter_learns_and_every_voxel_counts(body: str, dims: int) -> None:
+    net, x = tiny(body, dims).eval(), image(dims).requires_grad_()
     sum(logits.square().sum() for logits in net(x).values()).backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
     assert x.grad is not None
@@ -54,46 +63,73 @@ def test_every_parameter_learns_and_every_voxel_counts(dims: int) -> None:
 
 
 @pytest.mark.parametrize("levels", [1, 3])
-def test_levels_halve_the_image_and_double_the_channels(levels: int) -> None:
-    net = UNet(dims=2, channels=1, heads={"main": 2}, width=3, levels=levels)
+@pytest.mark.parametrize("body", ["unet", "vnet"])
+def test_levels_halve_the_image_and_double_the_channels(body: str, levels: int) -> None:
+    net = NETS[body](dims=2, channels=1, heads={"main": 2}, width=3, levels=levels)
     features = net.encode(image(length=16))
     assert [tuple(x.shape[1:]) for x in features] == [(3 * 2**i, 16 // 2**i, 32 // 2**i) for i in range(levels + 1)]
     assert net.decode(features).shape == (2, 3, 16, 32)
 
 
+def test_stages_of_the_resnet_follow_a_convolution_that_keeps_the_third_axis() -> None:
+    net = ResNet18(dims=3, channels=1, heads={"main": 2}, width=3, levels=3)
+    features = net.encode(image(dims=3, length=16))
+    shapes = [(3, 8, 16, 16), (3, 4, 8, 8), (6, 2, 4, 4), (12, 1, 2, 2)]
+    assert [tuple(x.shape[1:]) for x in features] == shapes
+    assert net.decode(features).shape[1:] == shapes[0]
+
+
+def test_only_the_first_convolution_of_the_resnet_is_wide_along_the_third_axis() -> None:
+    net = ResNet18(dims=3, channels=1, heads={"main": 2}, width=3)
+    first, *others = [layer.kernel_size for layer in net.modules() if isinstance(layer, nn.Conv3d)]
+    assert first == (7, 7, 3)
+    assert set(others) == {(3, 3, 1), (1, 1, 1)}
+
+
 @pytest.mark.parametrize("level", range(4))
-def test_every_level_reaches_the_decoder(level: int) -> None:
-    net = UNet(dims=2, channels=1, heads={"main": 2}, width=3, levels=3)
+@pytest.mark.parametrize("body", NETS)
+def test_every_level_reaches_the_decoder(body: str, level: int) -> None:
+    net = NETS[body](dims=2, channels=1, heads={"main": 2}, width=3, levels=3)
     features = net.encode(image(length=16))
     before = net.decode(features)
     features[level] = features[level].flip(0)
     assert not torch.allclose(net.decode(features), before)
 
 
-@pytest.mark.parametrize(("norm", "layers"), [("batch", nn.BatchNorm2d), ("instance", nn.InstanceNorm2d)])
-def test_the_norm_is_the_one_that_was_asked_for(norm: Norm, layers: type[nn.Module]) -> None:
-    norms = [module for module in tiny(norm=norm).modules() if "Norm" in type(module).__name__]
-    # Two convolutions at each of three levels down and two up, two in each of three heads.
-    assert len(norms) == 2 * (3 + 2) + 2 * 3
-    assert all(isinstance(module, layers) and module.weight is not None for module in norms)
+@pytest.mark.parametrize("norm", ["batch", "instance"])
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("unet", 2 * (3 + 2)),  # two convolutions at each of three levels down and two up
+        ("vnet", (1 + 2 + 3) + (2 + 1) + 2 + 2),  # levels down, levels up, and what is between them
+        ("resnet18", 1 + 2 * 4 + 1 + 2 * 4),  # first, two stages, one projection, two dense blocks
+    ],
+)
+def test_the_norm_is_the_one_that_was_asked_for(body: str, count: int, norm: Norm) -> None:
+    norms = [module for module in tiny(body, norm=norm).modules() if "Norm" in type(module).__name__]
+    assert len(norms) == count + 2 * 3  # two in each of three heads
+    assert all(isinstance(module, NORM[norm][2]) and module.weight is not None for module in norms)
 
 
-def test_images_of_a_batch_do_not_touch_each_other_when_evaluated() -> None:
-    net, x = tiny().eval(), image()
+@pytest.mark.parametrize("body", NETS)
+def test_images_of_a_batch_do_not_touch_each_other_when_evaluated(body: str) -> None:
+    net, x = tiny(body).eval(), image()
     alone = torch.cat([net(x[i, None])["main"] for i in range(len(x))])
     torch.testing.assert_close(net(x)["main"], alone)
 
 
 @pytest.mark.parametrize("heads", [["main"], ["rad", "main"], ["con", "rad", "main"]])
-def test_some_heads_say_what_they_say_among_all(heads: list[str]) -> None:
-    net = tiny().eval()
+@pytest.mark.parametrize("body", NETS)
+def test_some_heads_say_what_they_say_among_all(body: str, heads: list[str]) -> None:
+    net = tiny(body).eval()
     some, every = net(image(), heads), net(image())
     assert list(some) == heads
     assert all(torch.equal(some[name], every[name]) for name in heads)
 
 
-def test_a_copy_with_fewer_heads_shares_nothing() -> None:
-    net = tiny()
+@pytest.mark.parametrize("body", NETS)
+def test_a_copy_with_fewer_heads_shares_nothing(body: str) -> None:
+    net = tiny(body)
     net(image())  # the running means are no longer those of a new network
     kept = net.keeping(["rad"])
     net.eval(), kept.eval()
@@ -110,8 +146,9 @@ def test_a_copy_with_fewer_heads_shares_nothing() -> None:
     assert torch.equal(net(image())["rad"], expected)
 
 
-def test_one_head_with_an_output_per_class_is_the_default() -> None:
-    net = MakeNet(Net(width=2, levels=1), 2, 1, 5)()
+@pytest.mark.parametrize("body", NETS)
+def test_one_head_with_an_output_per_class_is_the_default(body: str) -> None:
+    net = MakeNet(Net(body=body, width=2, levels=1), 2, 1, 5)()
     assert {name: logits.shape[1] for name, logits in net(image()).items()} == {"main": 5}
 
 
@@ -124,7 +161,24 @@ def test_networks_are_made_anew_each_time() -> None:
 def test_an_unknown_body_is_refused_with_those_there_are() -> None:
     with pytest.raises(InputError, match=r"'vet'.* There are: .*unet") as refused:
         Net(body="vet")
-    assert all(name in str(refused.value) for name in NETS)
+    assert all(name in str(refused.value) for name in [*NETS, "monai:NAME"])
+
+
+@pytest.mark.parametrize("body", NETS)
+def test_options_are_refused_by_those_who_would_ignore_them(body: str) -> None:
+    with pytest.raises(InputError, match=f"'{body}' takes no options .dropout.*monai:NAME"):
+        Net(body=body, options={"dropout": 0.5})
+
+
+def test_options_are_by_name() -> None:
+    with pytest.raises(InputError, match="arguments by name, not 3"):
+        decode(Net, {"body": "monai:UNet", "options": 3})
+
+
+def test_a_network_with_options_is_a_value_and_survives_json() -> None:
+    net = Net(body="monai:SwinUNETR", options={"feature_size": 24, "depths": [1, 1, 1, 1]})
+    assert decode(Net, json.loads(json.dumps(encode(net)))) == net
+    assert len({Net(), Net(), net}) == 2
 
 
 @pytest.mark.parametrize("size", [{"width": 0}, {"levels": 0}])
@@ -155,12 +209,78 @@ def by_hand(heads: int) -> int:
     return down + up + heads * (2 * block(64, 64) + 2 * (64 + 1))
 
 
-def test_the_released_heads_have_one_convolution() -> None:
-    sizes = [count_parameters(MakeNet(Net(width=4, levels=1, head_convolutions=n), 2, 1, 2)()) for n in (1, 2)]
+@pytest.mark.parametrize("norm", ["batch", "instance"])
+def test_the_fields_vnet_has_its_size(norm: Norm) -> None:
+    """A convolution has a bias, its norm two numbers a channel; one plain output layer, as in the field's 9.4 M."""
+    with torch.device("meta"):
+        net = VNet(dims=3, channels=1, heads={"main": 2}, width=16, norm=norm, head_convolutions=0)
+
+    def block(inputs: int, outputs: int, voxels: int) -> int:
+        return voxels * inputs * outputs + 3 * outputs
+
+    widths = [16, 32, 64, 128, 256]
+    first = block(1, 16, 27)
+    down = [0, 2, 3, 3, 3]  # after the first
+    up = [1, 2, 3, 3, 0]
+    levels = sum((d + u) * block(w, w, 27) for w, d, u in zip(widths, down, up, strict=True))
+    between = sum(block(w, 2 * w, 8) + block(2 * w, w, 8) for w in widths[:-1])
+    assert count_parameters(net) == first + levels + between + 2 * (16 + 1) == 9_448_866
+
+
+def test_the_resnets_encoder_is_a_resnet18() -> None:
+    with torch.device("meta"):
+        flat, deep = (ResNet18(dims=dims, channels=3, heads={"main": 2}) for dims in (2, 3))
+    encoders = [count_parameters(net.stem) + count_parameters(net.stages) for net in (flat, deep)]
+    assert encoders[0] == 11_689_512 - 1000 * (512 + 1)  # the usual count for 1000 classes, without their layer
+    assert encoders[1] - encoders[0] == 2 * 49 * 3 * 64  # 7 x 7 x 3 in place of 7 x 7, and nothing else
+    assert count_parameters(deep) - encoders[1] == count_parameters(flat) - encoders[0]
+
+
+def test_the_resnets_decoder_is_dense() -> None:
+    with torch.device("meta"):
+        net = ResNet18(dims=3, channels=1, heads={"main": 2})
+
+    def dense(width: int) -> int:
+        seen = [2 * width + 20 * layer for layer in range(4)]
+        return sum(2 * n + 9 * 20 * n for n in seen[:-1]) + 2 * seen[-1] + width * seen[-1]
+
+    skips, below = [64, 64, 128, 256], [64, 128, 256, 512]
+    projections = sum(inputs * outputs for inputs, outputs in zip(below, skips, strict=True))
+    assert count_parameters(net.project) + count_parameters(net.decoder) == projections + sum(map(dense, skips))
+
+
+@pytest.mark.parametrize("body", NETS)
+def test_the_released_heads_have_one_convolution(body: str) -> None:
+    nets = [Net(body=body, width=4, levels=1, head_convolutions=n) for n in (1, 2)]
+    sizes = [count_parameters(MakeNet(net, 2, 1, 2)()) for net in nets]
     assert sizes[1] - sizes[0] == 9 * 4 * 4 + 2 * 4
 
 
-def test_only_the_last_layer_of_a_head_has_no_norm() -> None:
-    last = cast("nn.Sequential", tiny().heads["main"])[-1]
+@pytest.mark.parametrize("body", NETS)
+def test_only_the_last_layer_of_a_head_has_no_norm(body: str) -> None:
+    last = cast("nn.Sequential", tiny(body).heads["main"])[-1]
     assert isinstance(last, nn.Conv2d)
     assert last.kernel_size == (1, 1)
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.booleans()), min_size=2, max_size=3), st.integers(0, 99))
+def test_upsampling_is_linear_interpolation(axes: list[tuple[int, bool]], seed: int) -> None:
+    size = [length * (1 + doubled) for length, doubled in axes]
+    x = torch.randn(2, 3, *(length for length, _ in axes), generator=torch.Generator().manual_seed(seed))
+    expected = F.interpolate(x, size, mode={2: "bilinear", 3: "trilinear"}[len(size)], align_corners=False)
+    torch.testing.assert_close(upsample_to(x, size), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("body", NETS)
+def test_gradients_of_volumes_repeat_themselves_on_a_gpu(body: str) -> None:
+    net, x = tiny(body, dims=3, levels=3).cuda(), image(dims=3, length=32).cuda()
+
+    def gradients() -> list[Tensor]:
+        loss = torch.stack([logits.square().mean() for logits in net(x).values()]).sum()
+        return list(torch.autograd.grad(loss, list(net.parameters())))
+
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+        first, second = gradients(), gradients()
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))

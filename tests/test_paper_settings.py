@@ -8,12 +8,11 @@ import torch
 
 from coranet.data.facts import Facts, Spread
 from coranet.engine.optim import make_optimizers, rate
-from coranet.engine.predictor import Predictor
 from coranet.engine.run import Accel, Optim, Run
 from coranet.engine.step import backward
 from coranet.errors import InputError
 from coranet.experiments.launch import make_run
-from coranet.experiments.presets import PRESETS, paper_preparation
+from coranet.experiments.presets import PRESETS, Scans, paper_preparation
 from coranet.methods import METHODS
 from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_released import ReleasedCoraNet
@@ -143,7 +142,8 @@ def test_the_paper_s_preset(scans, small):
     run, store = make_run(scans, small(preset="paper", steps=None, val=0), torch.device("cpu"))
     slices = [sum(store.cases[name].shape[3] for name in part) for part in (run.split.labelled, run.split.unlabelled)]
     assert run.train.steps == 130 * -(-max(slices) // 4)
-    paper = PRESETS["paper"].run(run.data, run.split, CoraNet(), store, torch.device("cpu"))
+    scans = Scans(data=run.data, split=run.split, store=store, device=torch.device("cpu"), dims=2)
+    paper = PRESETS["paper"].run(scans, CoraNet())
     assert paper.train.batch == (4, 4)
     assert paper.net.width == 64
     assert paper.data.window.size == (256, 256)
@@ -152,7 +152,7 @@ def test_the_paper_s_preset(scans, small):
     assert paper.data.augment.flip
     assert paper.optim == Optim()
     assert paper.method == CoraNet()
-    settings = paper_preparation(facts(smallest=(1, 1, 8), median=(1, 1, 8), largest=(1, 1, 8)), ("MRI",))
+    settings = paper_preparation(facts(smallest=(1, 1, 8), median=(1, 1, 8), largest=(1, 1, 8)), ("MRI",), 2)
     assert (settings.intensity, settings.size, settings.fit) == ("minmax", (256, 256, None), "resize")
 
 
@@ -166,12 +166,15 @@ def test_the_paper_s_preset_prints_both_counts(scans, small):
 
 def test_auto_windows_ct_and_evens_out_spacing():
     wide = facts(smallest=(0.5, 0.5, 5), median=(1, 1, 8), largest=(2, 2, 10))
-    assert PRESETS["auto"].prepare(wide, ("CT",)).intensity == "window"
-    assert PRESETS["auto"].prepare(wide, ("CT",)).spacing == (1, 1, None)
-    assert PRESETS["auto"].prepare(wide, ("PET", "CT")).intensity == "zscore"
-    even = facts(smallest=(1, 1, 5), median=(1, 1, 8), largest=(1.2, 1.2, 10))
-    assert PRESETS["auto"].prepare(even, ("MRI",)).spacing == (None, None, None)
-    assert PRESETS["auto"].prepare(even, ("MRI",)).intensity == "zscore"
+    prepare = PRESETS["auto"].prepare
+    assert prepare(wide, ("CT",), 2).intensity == "window"
+    assert prepare(wide, ("CT",), 2).spacing == (1, 1, None)  # slices stay as they were taken
+    assert prepare(wide, ("CT",), 3).spacing == (1, 1, 8)
+    assert prepare(wide, ("PET", "CT"), 2).intensity == "zscore"
+    even = facts(smallest=(1, 1, 7), median=(1, 1, 8), largest=(1.2, 1.2, 10))
+    for dims in (2, 3):
+        assert prepare(even, ("MRI",), dims).spacing == (None, None, None)
+        assert prepare(even, ("MRI",), dims).intensity == "zscore"
 
 
 def test_an_epoch_is_the_larger_set_s(scans, small, tmp_path):
@@ -190,15 +193,15 @@ def test_every_image_of_a_pool_is_predicted_once_at_its_own_size(scans, small, f
     run, store = make_run(scans, small(val=0), torch.device("cpu"))
     trainer = Trainer(run, store, tmp_path, torch.device("cpu"))
     pool = trainer.unlabelled
-    pool.sizes[0] = torch.tensor([20, 28])
+    pool = replace(pool, images=(pool.images[0][:, :20, :28], *pool.images[1:]))
     predictor = trainer.predictor()
-    for window in ((32, 32), (16, 16)):
-        chosen = Predictor(predictor.method, predictor.net, window, predictor.accel)
+    for size in ((32, 32), (16, 16)):
+        chosen = replace(predictor, window=replace(predictor.window, size=size))
         seen = []
         for index, prediction in chosen.over(pool):
             for row, image in enumerate(index.tolist()):
                 height, width = pool.sizes[image].tolist()
-                alone = chosen(pool.image[image : image + 1, :, :height, :width]).probabilities
+                alone = chosen(pool.images[image].unsqueeze(0)).probabilities
                 together = prediction.probabilities[row : row + 1, :, :height, :width]
                 torch.testing.assert_close(together, alone, atol=1e-4, rtol=1e-4)
                 seen.append(image)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coranet.data.pools import Patches, Slices
 from coranet.data.splits import Split
 from coranet.engine.codec import decode, encode, override
 from coranet.engine.run import Data, Run, Train
@@ -14,6 +15,7 @@ from coranet.engine.timeline import lay_out, natural_steps
 from coranet.errors import InputError
 from coranet.methods import METHODS
 from coranet.methods.coranet import ABLATION, CoraNet
+from coranet.methods.one_vs_rest import OneVsRest
 from coranet.types import Phase
 from coranet.uncertainty import CRM, Softmax
 
@@ -23,11 +25,34 @@ def a_run(**fields):
     return Run(data=data, split=Split(labelled=("a",), unlabelled=("b",)), train=Train(steps=10), **fields)
 
 
-@pytest.mark.parametrize("method", [*(cls() for cls in METHODS.values()), *ABLATION.values()], ids=str)
+WRAPPED = OneVsRest(inner=CoraNet(regions=CRM(alpha=2.0)), objects=3)
+
+
+@pytest.mark.parametrize("method", [*(cls() for cls in METHODS.values()), *ABLATION.values(), WRAPPED], ids=str)
 def test_a_run_survives_json(method, tmp_path):
     run = a_run(method=method, seed=3)
     run.write(tmp_path)
     assert Run.read(tmp_path) == run
+
+
+@pytest.mark.parametrize("window", [Slices(axis=1, size=(32, 64)), Patches(size=(16, 32, 48), stride=(4, 4, 2))])
+def test_both_kinds_of_window_survive_json(window, tmp_path):
+    run = a_run()
+    run = replace(run, data=replace(run.data, window=window))
+    run.write(tmp_path)
+    assert Run.read(tmp_path) == run
+
+
+def test_a_run_from_before_there_were_patches_has_slices(tmp_path):
+    a_run().write(tmp_path)
+    content = json.loads((tmp_path / "run.json").read_text())
+    assert content["data"]["window"].pop("kind") == "slices"
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    assert Run.read(tmp_path).data.window == Slices()
+    content["data"]["window"]["kind"] = "cubes"
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"No window is called 'cubes'\. There are: slices, patches"):
+        Run.read(tmp_path)
 
 
 def test_overrides_are_typed():
@@ -56,7 +81,7 @@ def test_overrides_are_typed():
         ("method.regions.alpha", "0.5", "at least 1"),
         ("net.body", "resnet", "No network is called 'resnet'. There are: unet"),
         ("train.steps", "0", "at least 1"),
-        ("data.window.size", "[100, 100]", "multiples of 16"),
+        ("data.window.size", "[100, 100, 100]", "has 2 values, not 3"),
     ],
 )
 def test_wrong_overrides_say_what_is_right(path, text, message):

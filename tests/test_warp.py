@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.data.augment import Augment
-from coranet.ops.warp import Warp, inside, sample_image, sample_maps
+from coranet.ops.warp import Warp, cut, inside, sample_image, sample_maps
 
 Array = NDArray[np.float64]
 TOLERANCE = 0.05
@@ -37,9 +37,15 @@ def upright(shape: tuple[int, ...], corner: tuple[int, ...], signs: tuple[int, .
     return Warp(matrix, centre, torch.tensor([corner]) + centre, shape)
 
 
-def read(warp: Warp, image: Tensor, maps: Tensor, sizes: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    sizes = torch.tensor(image.shape[2:]).expand(len(image), -1) if sizes is None else sizes
-    return sample_image(image, warp.points(), sizes), sample_maps(maps, warp.points(), sizes)
+def read(warp: Warp, image: Tensor, maps: Tensor) -> tuple[Tensor, Tensor]:
+    """Through the box that the warp reaches, as batches do."""
+    sizes = torch.tensor(image.shape[2:]).expand(len(image), -1)
+    lows, shape = warp.reach(sizes)
+    where = warp.points(), sizes, lows
+    boxes = [
+        torch.stack([cut(one, low, shape) for one, low in zip(x, lows.tolist(), strict=True)]) for x in (image, maps)
+    ]
+    return sample_image(boxes[0], *where), sample_maps(boxes[1], *where)
 
 
 def places(shape: tuple[int, ...]) -> Array:
@@ -192,22 +198,50 @@ def test_inside_is_false_where_a_point_lies_on_no_voxel(seed: int, sizes: list[i
     assert torch.equal(inside(warp.points(), size.unsqueeze(0))[0][clear], (beyond < 0).all(dim=-1)[clear])
 
 
-@pytest.mark.parametrize("canvas", [(40, 50), (31, 64), (12, 14, 11)])
-def test_the_canvas_beyond_an_image_is_never_read(canvas: tuple[int, ...]) -> None:
-    dims, count = len(canvas), 12
-    sizes = torch.stack([torch.randint(1, n + 1, (count,), generator=generator(n)) for n in canvas], dim=1)
-    sizes[0], sizes[1] = torch.tensor(canvas), 1
-    covered = (torch.from_numpy(np.indices(canvas)) < sizes.view(count, dims, *[1] * dims)).all(dim=1, keepdim=True)
-    image = torch.where(covered, torch.randn(covered.shape, generator=generator(0)), torch.nan)
-    maps = torch.where(covered, torch.randint(0, 5, covered.shape, generator=generator(1)), 255).to(torch.uint8)
-    for augment in (Augment(), Augment(rotate=0, scale=(1, 1))):
-        warp = augment.draw(sizes, (33, 28, 9)[:dims], generator(2))
-        seen, labels = read(warp, image, maps, sizes)
-        assert seen.isfinite().all()
-        assert labels.max() < 5
-        for i, size in enumerate(sizes.tolist()):
-            alone = Warp(warp.matrix[i, None], warp.centre[i, None], warp.target[i, None], warp.shape)
-            cut = (slice(i, i + 1), slice(None), *(slice(n) for n in size))
-            expected, expected_labels = read(alone, image[cut], maps[cut])
-            torch.testing.assert_close(seen[i, None], expected, atol=1e-4, rtol=0)
-            assert (labels[i, None] != expected_labels).float().mean() < 0.01  # where a point lies between two voxels
+@pytest.mark.parametrize("largest", [(40, 50), (31, 64), (12, 14, 11)])
+@pytest.mark.parametrize("augment", [Augment(), Augment(rotate=0, scale=(1, 1)), Augment(scale=(1, 1), turns=True)])
+def test_the_box_that_is_reached_says_what_the_whole_image_says(augment: Augment, largest: tuple[int, ...]) -> None:
+    """Images of many sizes in one batch, each through its box, against each alone and whole."""
+    dims, count = len(largest), 12
+    sizes = torch.stack([torch.randint(1, n + 1, (count,), generator=generator(n)) for n in largest], dim=1)
+    sizes[0], sizes[1] = torch.tensor(largest), 1
+    warp = augment.draw(sizes, (33, 28, 9)[:dims], generator(2))
+    lows, shape = warp.reach(sizes)
+    assert (lows >= 0).all()
+    assert (lows < sizes).all()
+    sources = [noise(tuple(size), seed) for seed, size in enumerate(sizes.tolist())]
+    boxes = [
+        torch.stack([cut(one[kind][0], low, shape) for one, low in zip(sources, lows.tolist(), strict=True)])
+        for kind in (0, 1)
+    ]
+    seen = sample_image(boxes[0], warp.points(), sizes, lows)
+    labels = sample_maps(boxes[1], warp.points(), sizes, lows)
+    for i, (image, maps) in enumerate(sources):
+        where = warp.points()[i, None], sizes[i, None], torch.zeros(1, dims)
+        torch.testing.assert_close(seen[i, None], sample_image(image, *where), atol=1e-4, rtol=0)
+        different = labels[i, None] != sample_maps(maps, *where)
+        assert different.float().mean() < 0.01  # where a point lies between two voxels
+
+
+def test_boxes_are_no_larger_than_what_windows_reach() -> None:
+    warp = Augment(rotate=0, scale=(1, 1), flip=False).draw(
+        torch.tensor([[200, 180, 90]] * 2), (16, 12, 8), generator(0)
+    )
+    assert warp.upright
+    assert warp.reach(torch.tensor([[200, 180, 90]] * 2))[1] == (16, 12, 8)
+    turned = Augment(scale=(1, 1)).draw(torch.tensor([[200, 180, 90]] * 2), (16, 12, 8), generator(0))
+    assert not turned.upright
+    assert max(turned.reach(torch.tensor([[200, 180, 90]] * 2))[1]) <= 24
+
+
+@settings(max_examples=50, deadline=None)
+@given(axes=st.lists(AXIS, min_size=2, max_size=3), dtype=st.sampled_from([torch.float32, torch.uint8]))
+def test_cutting_is_exact_and_repeats_the_border(axes: list[tuple[int, int, int]], dtype: torch.dtype) -> None:
+    size, window, corner = (tuple(values) for values in zip(*axes, strict=True))
+    source = noise(size)[dtype == torch.uint8][0]
+    expected = source
+    for axis, (start, length, n) in enumerate(zip(corner, window, size, strict=True), start=1):
+        expected = expected.index_select(axis, torch.from_numpy(np.arange(start, start + length).clip(0, n - 1)))
+    found = cut(source, corner, window)
+    assert found.dtype == dtype
+    assert torch.equal(found, expected)

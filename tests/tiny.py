@@ -24,14 +24,18 @@ def sample(dims, classes, *, labelled, seed, maps=(), count=2, outside=True):
     valid = torch.ones(count, *shape, dtype=torch.bool)
     if outside:
         valid[0, :3] = False
-    values = torch.randint(0, classes, (count, *shape), generator=generator)
-    drawn = {
-        "label": torch.randint(0, classes, (count, *shape), generator=generator).to(torch.uint8),
-        "certain": (torch.rand(count, *shape, generator=generator) < 0.6).to(torch.uint8),
-    }
-    return Sample(
-        image=image, valid=valid, label=values if labelled else None, maps={name: drawn[name] for name in maps}
-    )
+    label = torch.randint(0, classes, (count, *shape), generator=generator)
+    kept = {name: stored_map(name, classes, (count, *shape), generator) for name in maps}
+    return Sample(image=image, valid=valid, label=label if labelled else None, maps=kept)
+
+
+def stored_map(name, classes, shape, generator):
+    """Random values of `label` or `certain`; under an object's number, as in `2.label`, the label is its own: 0 or 1."""
+    number, _, kind = name.rpartition(".")
+    if kind == "certain":
+        return (torch.rand(shape, generator=generator) < 0.6).to(torch.uint8)
+    assert kind == "label"
+    return torch.randint(0, 2 if number else classes, shape, generator=generator).to(torch.uint8)
 
 
 def batch(dims=2, classes=2, seed=0, maps=("label", "certain")):

@@ -24,8 +24,8 @@ __all__ = ["__version__", "evaluate", "load", "train"]
 
 def train(data: Path | str, out: Path | str, *, resume: bool = False, **options: Any) -> Path:
     """Train on a folder of scans into a run folder; options are those of `coranet.experiments.launch.Options`."""
-    from coranet.experiments.launch import Options
     from coranet.experiments.launch import train as launch
+    from coranet.experiments.options import Options
 
     return launch(data, out, Options(**options), resume=resume)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 Nets = Mapping[str, nn.Module]
-"""The networks of a method by name; `student` is always there and is the one that is kept."""
+"""The networks of a method by name, such as `student` and `teacher`."""
 
 Maps = Mapping[str, Tensor]
 """Integer maps of a case by name, `(*S)` in case space or `(B, *S)` in a batch."""

@@ -32,6 +32,10 @@ class Predict:
     """Also write <case>_probabilities.nii.gz, one volume for each class."""
     masks: bool = False
     """Also write <case>_conservative.nii.gz and <case>_radical.nii.gz, where the method has them."""
+    stride: Annotated[
+        tuple[int, ...] | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: the run's, or half a window)")
+    ] = None
+    """Voxels between windows: three numbers for volumes (x y z: right, front, up), such as 16 16 4."""
     no_uncertainty: bool = False
     """Load and run the encoder and its main head alone."""
     device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
@@ -45,7 +49,9 @@ class Predict:
         from coranet.engine.trained import Trained
         from coranet.experiments.launch import find_device
 
-        trained = Trained.load(self.run, find_device(self.device), uncertainty=not self.no_uncertainty)
+        trained = Trained.load(
+            self.run, find_device(self.device), uncertainty=not self.no_uncertainty, stride=self.stride
+        )
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
         say(f"A network of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
         with counting() as on_progress:

@@ -26,10 +26,21 @@ class Train:
     """A raw folder, or a prepared store."""
     out: Annotated[Path, tyro.conf.arg(metavar="RUN")]
     """The run folder to make."""
-    preset: Literal["auto", "paper"] = "auto"
-    """auto picks body, width, window and batch from data and device; paper is the paper's setting."""
+    preset: Literal["auto", "paper", "la", "released"] = "auto"
+    """auto picks body, width, window and batch from data and device; paper is the paper's setting, la the field's for the
+    left atrium, released that of the paper's released code."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: coranet)")] = None
     """One that `coranet methods` lists, or your own as ./mine.py:Mine."""
+    dims: Annotated[Literal[2, 3] | None, tyro.conf.arg(help_behavior_hint="(default: chosen from the data)")] = None
+    """Train on slices or on volumes."""
+    net: Annotated[
+        str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: unet for slices, vnet for volumes)")
+    ] = None
+    """unet, vnet, resnet18, or a network of MONAI as monai:NAME (needs the extra coranet[monai])."""
+    classes: Literal["native", "binary"] = "native"
+    """Several classes in one network, or one binary network for each as in the paper, merged by confidence."""
+    patch: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="N", help_behavior_hint=_BY_PRESET)] = None
+    """Size of the window: three numbers for volumes (x y z: right, front, up), two for slices."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint=_BY_PRESET)] = None
     """How long to train; the method's phases keep their proportion."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="S", help_behavior_hint="(default: 0)")] = None
@@ -62,7 +73,8 @@ class Train:
         from coranet.cli.show import TrainingDisplay, counting, say
         from coranet.engine.log import Listener
         from coranet.engine.signals import Interrupted
-        from coranet.experiments.launch import Options, train
+        from coranet.experiments.launch import train
+        from coranet.experiments.options import Options
 
         options = Options(
             preset=self.preset,
@@ -76,6 +88,10 @@ class Train:
             init=self.init,
             device=self.device,
             cache=self.cache,
+            dims=self.dims,
+            net=self.net,
+            classes=self.classes,
+            patch=_window(self.patch),
             overrides=tuple(_pair(text) for text in self.set),
         )
         with counting() as on_progress, TrainingDisplay() as display:
@@ -108,3 +124,9 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals:
         raise InputError(f"--set {text}: write it as KEY=VALUE, such as method.regions.alpha=2.")
     return key, value
+
+
+def _window(patch: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    if patch is not None and (len(patch) not in (2, 3) or min(patch) < 1):
+        raise InputError(f"--patch {' '.join(map(str, patch))}: give two or three positive numbers, such as 96 96 96.")
+    return patch

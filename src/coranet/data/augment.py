@@ -11,6 +11,8 @@ from torch import Tensor
 from coranet.errors import InputError
 from coranet.ops.warp import Warp
 
+QUARTER_TURNS = torch.tensor([[[1.0, 0], [0, 1]], [[0, -1], [1, 0]], [[-1, 0], [0, -1]], [[0, 1], [-1, 0]]])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Augment:
@@ -22,6 +24,8 @@ class Augment:
     """Smallest and largest magnification, drawn evenly on a logarithmic scale."""
     flip: bool = True
     """Mirror each of the first two axes, one time in two."""
+    turns: bool = False
+    """Turn by none, one, two or three right angles in that plane, each one time in four."""
     crop: bool = True
     """Cut windows at random places; otherwise from the middle."""
     share: float = 1.0
@@ -46,11 +50,15 @@ class Augment:
         place = torch.rand(count, dims, generator=generator)
         turn, size, used = torch.rand(3, count, generator=generator)
         mirror = torch.rand(count, dims, generator=generator) < 0.5
+        quarters = torch.randint(4, (count,), generator=generator)
         anywhere, middle = low + (place * (high - low + 1)).floor(), ((sizes - span) / 2).floor()
         corner = anywhere if self.crop else middle
         # Both centres lie half a window from integer corners: an upright window meets voxels exactly.
         centre = (span - 1) / 2
-        return Warp(self._matrix(turn, size, used, mirror), centre.expand(count, -1), corner + centre, window)
+        matrix = self._matrix(turn, size, used, mirror)
+        if self.turns:
+            matrix[:, :2, :2] = matrix[:, :2, :2] @ QUARTER_TURNS[quarters]
+        return Warp(matrix, centre.expand(count, -1), corner + centre, window)
 
     def _matrix(self, turn: Tensor, size: Tensor, used: Tensor, mirror: Tensor) -> Tensor:
         applied = used < self.share

@@ -1,114 +1,23 @@
 """Batches cut from images that live on the device, as a pure function of seed and step.
 
-A pool holds images of one kind, slices or volumes, on a canvas as large as the largest of them, with each one's own size. A
-batch is an index, one warp and one reading of image, label and maps together: no workers, no copies, and nothing to save
-for a run to continue where it stopped.
+A batch is an index, one warp and one reading of image, label and maps together: no workers, no copies, and nothing to save
+for a run to continue where it stopped. Of each image only the box that its window reaches is read, and a window that lies
+upright is cut out to the bit.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from coranet.data.augment import Augment
-from coranet.data.store import Store
-from coranet.errors import InputError
-from coranet.ops.warp import inside, repeat_border, sample_image, sample_maps
+from coranet.data.pools import CaseMemory, Patches, Pool, Window
+from coranet.ops.warp import Warp, cut, inside, sample_image, sample_maps
 from coranet.types import Batch, Sample
-
-
-@dataclass(frozen=True, kw_only=True)
-class Slices:
-    """Two-dimensional images: the slices of each volume."""
-
-    axis: Literal[0, 1, 2] = 2
-    """Which axis of the store (right, anterior, superior) they are stacked along."""
-    size: tuple[int, int] = (256, 256)
-    """Of the window that is cut from a slice."""
-    keep: Literal["all", "object"] = "all"
-    """Of labelled cases, every slice or only those that show an object."""
-
-    @property
-    def dims(self) -> int:
-        """Axes of space."""
-        return len(self.size)
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Images of one kind on the device, `N` of them."""
-
-    image: Tensor
-    """`(N, C, *canvas)`."""
-    sizes: Tensor
-    """`(N, D)` on the CPU: how much of the canvas each image covers."""
-    label: Tensor | None
-    """`(N, *canvas)` uint8."""
-    cases: tuple[str, ...]
-    """Whose slice each image is."""
-
-    def __len__(self) -> int:
-        return len(self.cases)
-
-    def padded(self, index: Tensor, window: tuple[int, ...]) -> Tensor:
-        """Images no larger than a window, `(B, C, *window)`, each with its own border repeated at the far ends."""
-        device = self.image.device
-        return repeat_border(self.image[index.to(device)], self.sizes[index].to(device), window)
-
-    @classmethod
-    def load(cls, store: Store, cases: Sequence[str], slices: Slices, device: torch.device, *, labelled: bool) -> Pool:
-        """Put cases on the device. Labels are read only where `labelled` says that they may be."""
-        images = [np.moveaxis(store.image(name), slices.axis + 1, 0) for name in cases]
-        labels = [np.moveaxis(store.label(name), slices.axis, 0) for name in cases] if labelled else None
-        if labels is not None and slices.keep == "object":
-            seen = [label.any(axis=(1, 2)) for label in labels]
-            images = [image[keep] for image, keep in zip(images, seen, strict=True)]
-            labels = [label[keep] for label, keep in zip(labels, seen, strict=True)]
-        count = sum(len(image) for image in images)
-        if not count:
-            raise InputError("No labelled slice shows an object. Check the labels, or use slices of every kind.")
-        canvas = tuple(max(image.shape[axis] for image in images) for axis in (2, 3))
-        pixels = torch.zeros(count, store.channels, *canvas)
-        classes = torch.zeros(count, *canvas, dtype=torch.uint8) if labels is not None else None
-        at = 0
-        for number, image in enumerate(images):
-            place = (slice(at, at + len(image)), ..., slice(image.shape[2]), slice(image.shape[3]))
-            pixels[place] = torch.from_numpy(np.array(image))  # a copy: the store's own arrays are read-only
-            if classes is not None and labels is not None:
-                classes[place] = torch.from_numpy(np.array(labels[number]))
-            at += len(image)
-        return cls(
-            image=pixels.to(device),
-            sizes=torch.tensor([image.shape[2:] for image in images for _ in range(len(image))]),
-            label=None if classes is None else classes.to(device),
-            cases=tuple(name for name, image in zip(cases, images, strict=True) for _ in range(len(image))),
-        )
-
-
-class CaseMemory:
-    """Maps that a method keeps for each unlabelled image, in the image's own space: `(N, *canvas)` uint8 by name."""
-
-    def __init__(self, pool: Pool) -> None:
-        self.shape = (len(pool), *pool.image.shape[2:])
-        self.device = pool.image.device
-        self.maps: dict[str, Tensor] = {}
-
-    def write(self, index: Tensor, maps: dict[str, Tensor]) -> None:
-        """Keep maps of some images, each `(B, *S)`; what reaches beyond the canvas is no image's."""
-        for name, values in maps.items():
-            if name not in self.maps:
-                self.maps[name] = torch.zeros(self.shape, dtype=torch.uint8, device=self.device)
-            canvas = self.maps[name]
-            for axis in range(1, values.ndim):
-                length = min(values.shape[axis], canvas.shape[axis])
-                canvas, values = canvas.narrow(axis, 0, length), values.narrow(axis, 0, length)
-            canvas[index.to(self.device)] = values.to(torch.uint8)
 
 
 class Batches:
@@ -119,14 +28,15 @@ class Batches:
         labelled: Pool,
         unlabelled: Pool | None,
         *,
-        window: tuple[int, ...],
+        window: Window,
         augment: Augment,
         sizes: tuple[int, int],
         seed: int,
+        shuffle_labelled: bool = True,
     ) -> None:
-        self.labelled, self.unlabelled = labelled, unlabelled
+        self.labelled, self.unlabelled, self.shuffle_labelled = labelled, unlabelled, shuffle_labelled
         self.window, self.augment, self.sizes, self.seed = window, augment, sizes, seed
-        self.orders: dict[tuple[str, int], Tensor] = {}
+        self.orders: dict[tuple[str, int], list[int]] = {}
 
     @property
     def epoch(self) -> tuple[int, int]:
@@ -146,32 +56,79 @@ class Batches:
     def _cut(self, pool: Pool, stream: str, step: int, count: int, memory: CaseMemory | None) -> Sample:
         index = self._index(stream, len(pool), step, count)
         generator = torch.Generator().manual_seed(mix(self.seed, stream, "view", step))
-        warp = self.augment.draw(pool.sizes[index], self.window, generator).to(pool.image.device)
-        sizes, where = pool.sizes[index].to(pool.image.device), index.to(pool.image.device)
-        points = warp.points()
-        image = sample_image(pool.image[where], points, sizes)
-        maps = {name: values[where] for name, values in memory.maps.items()} if memory else {}
-        if pool.label is not None:
-            maps["label"] = pool.label[where]
-        if maps:
-            read = sample_maps(torch.stack(list(maps.values()), dim=1), points, sizes)
-            maps = dict(zip(maps, read.unbind(1), strict=True))
-        label = maps.pop("label").long() if pool.label is not None else None
-        return Sample(image=image, valid=inside(points, sizes), label=label, maps=maps)
+        warp = self.augment.draw(pool.sizes[index], self.window.size, generator)
+        if isinstance(self.window, Patches) and self.window.around and pool.labels is not None:
+            warp = _around(warp, [pool.objects[i] for i in index], pool.sizes[index], self.window.around, generator)
+        maps = {name: [memory[name][i] for i in index] for name in memory.flat} if memory else {}
+        if pool.labels is not None:
+            maps["label"] = [pool.labels[i] for i in index]
+        image, valid, read = _view([pool.images[i] for i in index], maps, warp, pool.sizes[index], pool.device)
+        label = read.pop("label").long() if pool.labels is not None else None
+        return Sample(image=image, valid=valid, label=label, maps=read)
 
-    def _index(self, stream: str, total: int, step: int, count: int) -> Tensor:
+    def _index(self, stream: str, total: int, step: int, count: int) -> list[int]:
         """Images in shuffled order, epoch after epoch, without a seam between them."""
         positions = range(step * count, (step + 1) * count)
-        return torch.stack([self._order(stream, total, at // total)[at % total] for at in positions])
+        if stream == "labelled" and not self.shuffle_labelled:
+            return [at % total for at in positions]
+        return [self._order(stream, total, at // total)[at % total] for at in positions]
 
-    def _order(self, stream: str, total: int, epoch: int) -> Tensor:
+    def _order(self, stream: str, total: int, epoch: int) -> list[int]:
         if (stream, epoch) not in self.orders:
             self.orders = {key: order for key, order in self.orders.items() if key[1] >= epoch - 1 or key[0] != stream}
             generator = torch.Generator().manual_seed(mix(self.seed, stream, "order", epoch))
-            self.orders[stream, epoch] = torch.randperm(total, generator=generator)
+            self.orders[stream, epoch] = torch.randperm(total, generator=generator).tolist()
         return self.orders[stream, epoch]
 
 
 def mix(*parts: int | str) -> int:
     """A seed for one purpose out of many, the same everywhere."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=7).digest(), "big")
+
+
+def _view(
+    images: Sequence[Tensor], maps: dict[str, list[Tensor]], warp: Warp, sizes: Tensor, device: torch.device
+) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Image, what of it is valid, and maps, through one warp."""
+    lows, shape = warp.corners() if warp.upright else warp.reach(sizes)
+    corners = lows.tolist()
+
+    def boxes(sources: Sequence[Tensor]) -> Tensor:
+        return torch.stack([cut(source, low, shape) for source, low in zip(sources, corners, strict=True)])
+
+    pixels = boxes(images)
+    kept = {name: boxes([source.unsqueeze(0) for source in sources]).squeeze(1) for name, sources in maps.items()}
+    if warp.upright:
+        return pixels, _covered(lows, sizes, shape).to(device, non_blocking=True), kept
+    moved, lows, sizes = warp.to(device), lows.to(device, non_blocking=True), sizes.to(device, non_blocking=True)
+    points = moved.points()
+    image = sample_image(pixels, points, sizes, lows)
+    if kept:
+        read = sample_maps(torch.stack(list(kept.values()), dim=1), points, sizes, lows)
+        kept = dict(zip(kept, read.unbind(1), strict=True))
+    return image, inside(points, sizes), kept
+
+
+def _covered(lows: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Where an upright window lies on its image: `(B, *S)`."""
+    covered = torch.ones(len(lows), *shape, dtype=torch.bool)
+    for axis, length in enumerate(shape):
+        place = torch.arange(length) + lows[:, axis, None]
+        along = (place >= 0) & (place < sizes[:, axis, None])
+        covered &= along.view(len(lows), *(length if i == axis else 1 for i in range(len(shape))))
+    return covered
+
+
+def _around(
+    warp: Warp, objects: Sequence[tuple[Tensor, ...]], sizes: Tensor, share: float, generator: torch.Generator
+) -> Warp:
+    """Some windows moved so that a voxel of an object lies in their middle, or as near to it as the image allows."""
+    chance = torch.rand(len(objects), 3, generator=generator)
+    target, half = warp.target.clone(), warp.centre[0]
+    for number, (found, (use, which, where)) in enumerate(zip(objects, chance.tolist(), strict=True)):
+        if found and use < share:
+            places = found[int(which * len(found))]
+            corner = places[int(where * len(places))] - (half + 0.5).floor()
+            room = sizes[number] - 2 * half - 1
+            target[number] = torch.minimum(torch.maximum(corner, room.clamp(max=0)), room.clamp(min=0)) + half
+    return replace(warp, target=target)

@@ -12,8 +12,9 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from coranet.data.pools import WINDOWS, Window
 from coranet.errors import InputError
-from coranet.methods import METHODS, Method, find_method
+from coranet.methods import METHODS, WRAPPERS, Method, find_method
 from coranet.uncertainty import ESTIMATORS, Estimator
 
 
@@ -23,9 +24,16 @@ def _find_estimator(kind: str) -> type[Estimator]:
     return ESTIMATORS[kind]
 
 
+def _find_window(kind: str) -> type[Window]:
+    if kind not in WINDOWS:
+        raise InputError(f"No window is called {kind!r}. There are: {', '.join(WINDOWS)}.")
+    return WINDOWS[kind]
+
+
 FAMILIES: dict[type, tuple[Mapping[str, type], Callable[[str], type]]] = {
-    Method: (METHODS, find_method),
+    Method: ({**METHODS, **WRAPPERS}, find_method),
     Estimator: (ESTIMATORS, _find_estimator),
+    Window: (WINDOWS, _find_window),
 }
 
 
@@ -106,7 +114,7 @@ def _decode_dataclass(cls: Any, content: Any, where: str) -> Any:
         raise InputError(f"{where} is an object, not {content!r}.")
     fields = dict(content)
     if cls in FAMILIES:
-        cls = FAMILIES[cls][1](str(fields.pop("kind", None)))
+        cls = FAMILIES[cls][1](str(fields.pop("kind", "slices" if cls is Window else None)))  # of runs before patches
     hints = typing.get_type_hints(cls)
     known = {field.name for field in dataclasses.fields(cls)}
     unknown = set(fields) - known

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from coranet.data.batches import CaseMemory
+from coranet.data.pools import CaseMemory
 from coranet.engine.predictor import Predictor
 from coranet.engine.step import backward, laid_out, progress
 from coranet.engine.timeline import Stretch
@@ -23,7 +23,7 @@ def estimate_seconds(trainer: Trainer) -> float:
     """For the steps that are left, with relabelling and validation."""
     run, pool = trainer.run, trainer.unlabelled or trainer.labelled
     nets, memory = copy.deepcopy(trainer.nets), None
-    predictor = Predictor(run.method, run.method.inference_net(nets), run.data.window.size, run.accel)
+    predictor = Predictor(run.method, run.method.inference_net(nets), run.data.window, run.accel)
     index, prediction = next(predictor.over(pool))
     if trainer.unlabelled:
         memory = CaseMemory(trainer.unlabelled)

@@ -9,22 +9,33 @@ from typing import Any
 import numpy as np
 import torch
 
-from coranet.data.batches import Pool
+from coranet.data.pools import Pool
 from coranet.engine.predictor import Predictor
 from coranet.files import write_atomically
+from coranet.ops.warp import cut
 
 
 def keep_picture(path: Path, pool: Pool, predictor: Predictor) -> None:
-    """The middle slice of the pool's first case: image, prediction, uncertain region and what else there is to see."""
+    """The middle slice of the pool's first case: image, prediction, uncertain region and what else there is to see.
+
+    Of a volume one window is predicted, the one in its middle.
+    """
     at = pool.cases.count(pool.cases[0]) // 2
-    height, width = (int(n) for n in pool.sizes[at])
-    image = pool.image[at : at + 1, :, :height, :width]
-    prediction = predictor(image)
+    image = pool.images[at]
+    if image.ndim == 4:
+        corner = [max(n - w, 0) // 2 for n, w in zip(image.shape[1:], predictor.window.size, strict=True)]
+        image = cut(image, corner, tuple(map(min, image.shape[1:], predictor.window.size)))
+    prediction = predictor(image.unsqueeze(0))
     maps = {"prediction": prediction.probabilities.argmax(dim=1)}
     if prediction.regions is not None:
         maps |= {"uncertain": prediction.regions.uncertain, **prediction.regions.maps}
-    arrays: dict[str, Any] = {name: values[0].to(torch.uint8).cpu().numpy() for name, values in maps.items()}
+    planes: dict[str, Any] = {name: _plane(values[0].to(torch.uint8)) for name, values in maps.items()}
     path.parent.mkdir(exist_ok=True)
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, image=image[0, 0].cpu().numpy(), case=pool.cases[at], slice=at, **arrays)
+    np.savez_compressed(buffer, image=_plane(image[0]), case=pool.cases[at], slice=at, **planes)
     write_atomically(path, buffer.getvalue())
+
+
+def _plane(array: torch.Tensor) -> Any:
+    """Two axes of an image, or the middle plane of a volume."""
+    return (array if array.ndim == 2 else array[..., array.shape[-1] // 2]).cpu().numpy()

@@ -1,4 +1,4 @@
-"""A trained method applied to images that are on the device already."""
+"""A trained method applied to images: whole on the device, or in parts where they are too large for it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coranet.data.batches import Pool
+from coranet.data.pools import Pool, Window
 from coranet.engine.run import Accel
 from coranet.methods import Method
 from coranet.nets import Body
 from coranet.ops.confusion import dice_from_counts, overlap_counts
-from coranet.ops.windows import predict_windows
+from coranet.ops.windows import blend_parts, predict_windows
 from coranet.types import Prediction
+
+PART_BYTES = 2**31
+"""What the sums of a volume that is blended in parts may take."""
 
 
 def arithmetic(accel: Accel, device: torch.device) -> AbstractContextManager[object]:
@@ -37,61 +40,98 @@ class Predictor:
 
     method: Method
     net: Body
-    window: tuple[int, ...]
+    window: Window
     accel: Accel
     uncertainty: bool = True
+    stride: tuple[int, ...] | None = None
+    """Voxels between windows; half a window where none is given."""
+    values: int = 4
+    """About how many soft values a voxel has, for the size of parts."""
 
     def __call__(self, images: Tensor) -> Prediction:
-        """Of images `(B, C, *S)` of any size."""
-        return self.method.decide(self.soft(images), uncertainty=self.uncertainty)
-
-    def soft(self, images: Tensor) -> dict[str, Tensor]:
-        """Maps that are blended over windows, and not decided yet."""
+        """Of images `(B, C, *S)` of any size, on the device."""
         training = self.net.training
         self.net.eval()
         try:
-            with torch.no_grad(), arithmetic(self.accel, images.device):
-                parts = [
-                    predict_windows(self._window, part, self.window)
-                    for part in torch.split(images, self._batch(images.device))
-                ]
+            maps = predict_windows(
+                self._infer,
+                images,
+                self.window.size,
+                stride=self.stride,
+                blend=self.window.blend,
+                batch=self._batch(images.device),
+            )
         finally:
             self.net.train(training)
-        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        return self._decide(maps)
+
+    def parts(self, images: Tensor, device: torch.device) -> Iterator[tuple[tuple[slice, ...], Prediction]]:
+        """Of images `(B, C, *S)` wherever they are: places in `(B, *S)`, and what is said there, on the device.
+
+        Images that fit into a window are taken some at a time; larger ones one after the other, a few planes of the first
+        axis at a time, so that nothing of the size of a whole volume need lie on the device. Leaves the network in
+        evaluation mode.
+        """
+        self.net.eval()
+        batch = self._batch(device)
+        if all(n <= w for n, w in zip(images.shape[2:], self.window.size, strict=True)):
+            for start in range(0, len(images), batch):
+                part = images[start : start + batch]
+                yield (slice(start, start + len(part)),), self(part.to(device))
+            return
+        per_plane = 4 * self.values * math.prod(images.shape[3:])
+        for number, image in enumerate(images):
+            blended = blend_parts(
+                self._infer,
+                image,
+                self.window.size,
+                stride=self.stride,
+                blend=self.window.blend,
+                batch=batch,
+                planes=max(PART_BYTES // per_plane, self.window.size[0]),
+                device=device,
+            )
+            for along, maps in blended:
+                decided = self._decide({name: values.unsqueeze(0) for name, values in maps.items()})
+                yield (slice(number, number + 1), along), decided
 
     def over(self, pool: Pool) -> Iterator[tuple[Tensor, Prediction]]:
         """Every image of a pool: which ones, and maps that hold each one's prediction at its near corner.
 
         Images that fit into a window are padded and predicted together, whatever their sizes; larger ones by size.
         """
-        device = pool.image.device
-        if bool((pool.sizes <= torch.tensor(self.window)).all()):
-            for index in torch.split(torch.arange(len(pool)), self._batch(device)):
-                yield index, self(pool.padded(index, self.window))
+        window, together = self.window.size, self._batch(pool.device)
+        if bool((pool.sizes <= torch.tensor(window)).all()):
+            for index in torch.split(torch.arange(len(pool)), together):
+                yield index, self(pool.padded(index, window))
             return
         for size in torch.unique(pool.sizes, dim=0):
             alike = (pool.sizes == size).all(dim=1).nonzero().flatten()
-            cut = (slice(None), slice(None), *(slice(int(n)) for n in size))
-            for index in torch.split(alike, self._batch(device)):
-                yield index, self(pool.image[index.to(device)][cut])
+            for index in torch.split(alike, together):
+                yield index, self(torch.stack([pool.images[number] for number in index.tolist()]))
 
     def dice(self, pool: Pool, classes: Mapping[str, str]) -> dict[str, float]:
         """Mean over cases of the Dice of each object, on the store's grid, and the mean of those."""
-        assert pool.label is not None
+        assert pool.labels is not None
         counts: dict[str, Tensor] = {}
         for index, prediction in self.over(pool):
             guess = prediction.probabilities.argmax(dim=1)
-            for row, image in enumerate(index.tolist()):
-                own = tuple(slice(int(n)) for n in pool.sizes[image])
-                both = overlap_counts(guess[row][own], pool.label[image][own].long(), len(classes))
-                counts[pool.cases[image]] = counts.get(pool.cases[image], 0) + both
+            for row, number in enumerate(index.tolist()):
+                label = pool.labels[number]
+                mine = guess[row][tuple(slice(n) for n in label.shape)]
+                both = overlap_counts(mine, label.long(), len(classes))
+                counts[pool.cases[number]] = counts.get(pool.cases[number], 0) + both
         scores = torch.stack([dice_from_counts(count) for count in counts.values()]).nanmean(dim=0)[1:]
         named = dict(zip(list(classes.values())[1:], scores.tolist(), strict=True))
         return {"mean": float(scores.nanmean()), **named}
 
     def _batch(self, device: torch.device) -> int:
         """Windows that are predicted together: as many as keep a processor's cache, or a GPU, busy."""
-        return max((2**22 if device.type == "cuda" else 2**18) // math.prod(self.window), 1)
+        return max((2**22 if device.type == "cuda" else 2**18) // math.prod(self.window.size), 1)
 
-    def _window(self, image: Tensor) -> dict[str, Tensor]:
-        return self.method.infer(self.net, in_layout(image, self.accel), uncertainty=self.uncertainty)
+    def _infer(self, image: Tensor) -> dict[str, Tensor]:
+        with torch.no_grad(), arithmetic(self.accel, image.device):
+            return self.method.infer(self.net, in_layout(image, self.accel), uncertainty=self.uncertainty)
+
+    def _decide(self, maps: Mapping[str, Tensor]) -> Prediction:
+        return self.method.decide(maps, uncertainty=self.uncertainty)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 
 from coranet.data.augment import Augment
-from coranet.data.batches import Slices
+from coranet.data.pools import Slices, Window
 from coranet.data.splits import Split
 from coranet.engine.codec import decode, encode
 from coranet.errors import InputError
@@ -37,8 +37,11 @@ class Data:
     """Names by value."""
     preparation: Mapping[str, Any]
     """How scans are brought to the store's grid; predictions do the same."""
-    window: Slices = Slices()
+    window: Window = Slices()
+    """Slices of volumes or patches of them, and how large."""
     augment: Augment = Augment()
+    shuffle_labelled: bool = True
+    """Show labelled images in a new order in each epoch; the paper's released code shows them as they are listed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +67,8 @@ class Train:
     """One step is one labelled and one unlabelled batch."""
     batch: tuple[int, int] = (4, 4)
     """Labelled and unlabelled images in a step."""
+    epoch: int | None = None
+    """Steps in an epoch; by default as many as show every image, of both kinds, at least once."""
     save_every: int | None = None
     """Steps between two checkpoints; by default one a minute."""
     checks: int = 10
@@ -72,7 +77,8 @@ class Train:
     """Steps between two lines of the log."""
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or min(self.batch) < 1 or self.log_every < 1 or (self.save_every or 1) < 1:
+        intervals = (self.log_every, *(n for n in (self.save_every, self.epoch) if n is not None))
+        if min(self.steps, *self.batch, *intervals) < 1:
             raise InputError(f"Steps, batch sizes and intervals are at least 1: {self}.")
 
 
@@ -103,12 +109,13 @@ class Run:
     made_with: Mapping[str, Any] = field(default_factory=dict)
     """Versions, commit and command, for the record."""
 
-    def __post_init__(self) -> None:
-        multiple = 2**self.net.levels
-        if any(size % multiple for size in self.data.window.size):
+    def check(self) -> None:
+        """Refuse parts that do not fit together. Not when made: several fields may be on their way to new values."""
+        multiple, size = self.net.multiple, self.data.window.size
+        if any(n < 1 or n % multiple for n in size):
             raise InputError(
-                f"A network of {self.net.levels} levels takes windows whose sides are multiples of {multiple}, "
-                f"not {self.data.window.size}."
+                f"{self.net.body} of {self.net.levels} levels takes windows whose sides are multiples of {multiple}, "
+                f"not {' x '.join(map(str, size))}. Change --patch, or net.levels."
             )
 
     @property
@@ -138,8 +145,10 @@ class Run:
             raise InputError(f"{file}: not a run.")
         if content.get("method_source"):
             name, _, title = content["method_source"].rpartition(":")
-            content.setdefault("method", {})["kind"] = f"{folder / Path(name).name}:{title}"
+            method = content.setdefault("method", {})
+            method.get("inner", method)["kind"] = f"{folder / Path(name).name}:{title}"
         run: Run = decode(cls, content, str(file))
+        run.check()
         return run
 
 

@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.data.datasets.folder import scan_cases
+from coranet.data.pools import Patches
 from coranet.data.prepare import Preparation, prepare_case, restore_labels, restore_probabilities
 from coranet.data.readers.nifti import Volume, read, write
 from coranet.engine import checkpoint
 from coranet.engine.codec import decode
+from coranet.engine.memory import memory_for
 from coranet.engine.predictor import Predictor
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.nets import MakeNet, count_parameters
+from coranet.ops.windows import check_stride
 from coranet.types import Geometry
 
 
@@ -32,8 +35,8 @@ class Answer:
     """`(x, y, z)`."""
     uncertain: NDArray[np.uint8] | None
     """`(x, y, z)`, 1 where the prediction should be looked at."""
-    probabilities: NDArray[np.float32]
-    """`(K, x, y, z)`."""
+    probabilities: NDArray[np.float32] | None
+    """`(K, x, y, z)`, where they were asked for."""
     masks: Mapping[str, NDArray[np.uint8]]
     """What else the method can show, such as its conservative and radical label maps."""
 
@@ -47,14 +50,17 @@ class Trained:
     device: torch.device
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device, *, uncertainty: bool = True) -> Trained:
-        """From a run folder."""
+    def load(
+        cls, folder: Path, device: torch.device, *, uncertainty: bool = True, stride: tuple[int, ...] | None = None
+    ) -> Trained:
+        """From a run folder; windows lie `stride` voxels apart, or as the run says."""
         run = Run.read(folder)
+        stride = _stride_of(run, stride)
         source = folder / checkpoint.LAST
         nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
         checkpoint.load_weights(nets, checkpoint.load(source, torch.device("cpu"))["nets"], source)
         net = run.method.inference_net(nets, uncertainty=uncertainty).to(device).eval()
-        predictor = Predictor(run.method, net, run.data.window.size, run.accel, uncertainty)
+        predictor = Predictor(run.method, net, run.data.window, run.accel, uncertainty, stride, 4 * run.classes)
         return cls(run, predictor, device)
 
     @property
@@ -76,7 +82,7 @@ class Trained:
         """
         if isinstance(image, str | Path):
             (case,) = scan_cases(Path(image), self.run.data.channels)
-            return self.predict_volumes([read(file) for file in case.images])
+            return self.predict_volumes([read(file) for file in case.images], probabilities=True)
         if not 2 <= image.ndim <= 4:
             raise InputError(f"An image has 2 axes, 3, or 4 with channels first; this one has {image.ndim}.")
         image = image[..., None] if image.ndim == 2 else image
@@ -85,29 +91,53 @@ class Trained:
         affine = ((sx, 0.0, 0.0, 0.0), (0.0, sy, 0.0, 0.0), (0.0, 0.0, sz, 0.0), (0.0, 0.0, 0.0, 1.0))
         x, y, z = channels.shape[1:]
         geometry = Geometry(shape=(x, y, z), affine=affine)
-        return self.predict_volumes([Volume(channel, geometry) for channel in channels])
+        return self.predict_volumes([Volume(channel, geometry) for channel in channels], probabilities=True)
 
-    def predict_volumes(self, volumes: Sequence[Volume]) -> Answer:
+    def predict_volumes(self, volumes: Sequence[Volume], *, probabilities: bool = False) -> Answer:
         """Of a scan's channels."""
         if len(volumes) != self.run.data.channels:
             raise InputError(f"The run was trained on {self.run.data.channels} channels; the scan has {len(volumes)}.")
+        window = self.run.data.window
+        if window.dims == 3 and min(volumes[0].geometry.shape) == 1:
+            raise InputError(
+                f"{volumes[0].path or 'The image'}: is one voxel thin, and the run was trained on volumes. "
+                "Predict it with a run of --dims 2, or give the whole volume."
+            )
         settings = decode(Preparation, self.run.data.preparation, "preparation")
         prepared = prepare_case(volumes, None, settings)
-        axis = self.run.data.window.axis
-        slices = torch.from_numpy(np.ascontiguousarray(np.moveaxis(prepared.image, axis + 1, 0)))
-        prediction = self.predictor(slices.to(self.device))
+        images = torch.from_numpy(np.ascontiguousarray(window.split(prepared.image)))
+        resampled = any(scale != 1 for scale in prepared.grid.scale)
+        with memory_for("this scan", "Predict it with --no-uncertainty, on a smaller grid, or on a larger machine."):
+            whole = self._assemble(images, soft=probabilities or resampled)
 
-        def restored(mask: Tensor) -> NDArray[np.uint8]:
-            return restore_labels(np.moveaxis(mask.to(torch.uint8).cpu().numpy(), 0, axis), prepared.grid)
+            def restored(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
+                return restore_labels(window.join(mask), prepared.grid)
 
-        soft = np.moveaxis(prediction.probabilities.float().cpu().numpy(), 0, axis + 1)
-        probabilities, regions = restore_probabilities(soft, prepared.grid), prediction.regions
-        return Answer(
-            label=probabilities.argmax(axis=0).astype(np.uint8),
-            uncertain=restored(regions.uncertain) if regions else None,
-            probabilities=probabilities,
-            masks={name: restored(mask) for name, mask in regions.maps.items()} if regions else {},
-        )
+            label, uncertain, soft = whole.pop("label"), whole.pop("uncertain", None), whole.pop("probabilities", None)
+            shares = None if soft is None else restore_probabilities(window.join(soft), prepared.grid)
+            return Answer(
+                label=restored(label) if shares is None else shares.argmax(axis=0).astype(np.uint8),
+                uncertain=None if uncertain is None else restored(uncertain),
+                probabilities=shares if probabilities else None,
+                masks={name: restored(mask) for name, mask in whole.items()},
+            )
+
+    def _assemble(self, images: Tensor, *, soft: bool) -> dict[str, NDArray[Any]]:
+        """What is said of images `(N, C, *S)`, gathered from parts: maps `(N, *S)`, and probabilities `(N, K, *S)`."""
+        shape = (len(images), *images.shape[2:])
+        whole: dict[str, NDArray[Any]] = {}
+        for place, prediction in self.predictor.parts(images, self.device):
+            maps = {"label": prediction.probabilities.argmax(dim=1)}
+            if prediction.regions is not None:
+                maps |= {"uncertain": prediction.regions.uncertain, **prediction.regions.maps}
+            for name, values in maps.items():
+                whole.setdefault(name, np.zeros(shape, np.uint8))[place] = values.to(torch.uint8).cpu().numpy()
+            if soft:
+                found = prediction.probabilities.float().cpu().numpy()
+                if "probabilities" not in whole:
+                    whole["probabilities"] = np.zeros((shape[0], found.shape[1], *shape[1:]), np.float32)
+                whole["probabilities"][(place[0], slice(None), *place[1:])] = found
+        return whole
 
     def predict_files(
         self,
@@ -136,14 +166,30 @@ class Trained:
             raise InputError(f"{out}: cannot be made ({error.strerror}). Choose another folder with --out.") from error
         for number, case in enumerate(cases, start=1):
             volumes = [read(file) for file in case.images]
-            answer, geometry, flat = self.predict_volumes(volumes), volumes[0].geometry, volumes[0].flat
+            answer = self.predict_volumes(volumes, probabilities=probabilities)
+            geometry, flat = volumes[0].geometry, volumes[0].flat
             write(out / f"{case.name}.nii.gz", answer.label, geometry, flat=flat)
             if answer.uncertain is not None:
                 write(out / f"{case.name}_uncertain.nii.gz", answer.uncertain, geometry, flat=flat)
             for name, mask in answer.masks.items() if masks else ():
                 write(out / f"{case.name}_{name}.nii.gz", mask, geometry, flat=flat)
-            if probabilities:
+            if answer.probabilities is not None:
                 write(out / f"{case.name}_probabilities.nii.gz", np.moveaxis(answer.probabilities, 0, -1), geometry)
             if on_progress:
                 on_progress(number, len(cases), case.name)
         return [case.name for case in cases]
+
+
+def _stride_of(run: Run, asked: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The stride that was asked for, or the run's own; None is half a window."""
+    window = run.data.window
+    if asked is None:
+        return window.stride if isinstance(window, Patches) else None
+    if len(asked) != window.dims:
+        kind = "slices" if window.dims == 2 else "volumes"
+        raise InputError(
+            f"--stride {' '.join(map(str, asked))}: the run was trained in {window.dims}D, on {kind}, and takes "
+            f"{window.dims} numbers. Give as many, or use a run of --dims {len(asked)}."
+        )
+    check_stride(asked, window.size)
+    return asked

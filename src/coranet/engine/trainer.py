@@ -10,12 +10,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from coranet.data.batches import Batches, CaseMemory, Pool, mix
+from coranet.data.batches import Batches, mix
+from coranet.data.pools import CaseMemory, Pool, Slices
 from coranet.data.store import Store
 from coranet.engine import checkpoint
 from coranet.engine.estimate import estimate_seconds
 from coranet.engine.film import keep_picture
 from coranet.engine.log import Journal, Listener, Plan, Record
+from coranet.engine.memory import memory_for
 from coranet.engine.optim import make_optimizers, rate
 from coranet.engine.predictor import Predictor, in_layout
 from coranet.engine.run import Run
@@ -47,17 +49,19 @@ class Trainer:
         self.unlabelled = (
             Pool.load(store, split.unlabelled, window, device, labelled=False) if split.unlabelled else None
         )
-        whole = replace(window, keep="all")  # an object invented in an empty slice must cost something
+        # An object invented in an empty slice must cost something.
+        whole = replace(window, keep="all") if isinstance(window, Slices) else window
         self.val = Pool.load(store, split.val, whole, device, labelled=True) if split.val else None
         self.batches = Batches(
             self.labelled,
             self.unlabelled,
-            window=window.size,
+            window=window,
             augment=run.data.augment,
             sizes=run.train.batch,
             seed=run.seed,
+            shuffle_labelled=run.data.shuffle_labelled,
         )
-        self.epoch = max(self.batches.epoch)
+        self.epoch = run.train.epoch or max(self.batches.epoch)
         self.timeline = lay_out(run.method.phases, run.train.steps, self.epoch)
         self.nets = self._make_nets()
         self.optimizers = make_optimizers(run.method, self.nets, run.optim)
@@ -82,7 +86,14 @@ class Trainer:
 
     def fit(self) -> None:
         """Train to the end, or until someone asks to stop."""
-        self._announce()
+        what = f"steps of {sum(self.run.train.batch)} windows of {' x '.join(map(str, self.run.data.window.size))}"
+        with memory_for(
+            what, "Lower --patch, train.batch or net.width (--set train.batch=[2,2]); what was saved is whole."
+        ):
+            self._announce()
+            self._loop()
+
+    def _loop(self) -> None:
         self.began = self.saved = time.monotonic()
         with stop_requests(lambda signum: setattr(self, "stop_signal", signum)):
             while self.done < self.run.train.steps:
@@ -118,7 +129,7 @@ class Trainer:
             terms |= found.values
             measures |= found.measures
         run.method.after_step(self.nets, at)
-        return terms, measures
+        return terms, run.method.summarise(measures)
 
     # What happens now and then
 
@@ -128,7 +139,7 @@ class Trainer:
             first=self.done,
             seconds=estimate_seconds(self),
             device=str(self.device),
-            parameters=count_parameters(self.nets["student"]),
+            parameters=count_parameters(self.run.method.inference_net(self.nets)),
             stretches=tuple((s.phase.name, s.start, s.stop - s.start) for s in self.timeline),
         )
         for listener in self.listeners:
@@ -172,12 +183,12 @@ class Trainer:
         for index, prediction in self.predictor().over(self.unlabelled):
             self.memory.write(index, self.run.method.remember(prediction))
         self.memory_file = f"memory-{step:07d}.pt"
-        checkpoint.save(self.folder / self.memory_file, {"maps": self.memory.maps})
+        checkpoint.save(self.folder / self.memory_file, {"maps": self.memory.flat})
 
     def predictor(self) -> Predictor:
         """What the method would predict with right now."""
         net = self.run.method.inference_net(self.nets)
-        return Predictor(self.run.method, net, self.run.data.window.size, self.run.accel)
+        return Predictor(self.run.method, net, self.run.data.window, self.run.accel)
 
     # What is kept
 
@@ -210,7 +221,7 @@ class Trainer:
             optimizer.load_state_dict(content["optimizers"][name])
         self.done, self.updates, self.memory_file = content["step"], content["updates"], content["memory"]
         if self.memory_file and self.memory:
-            self.memory.maps = checkpoint.load(self.folder / self.memory_file, self.device)["maps"]
+            self.memory.load(checkpoint.load(self.folder / self.memory_file, self.device)["maps"])
         self.journal.keep_until(self.done)
 
     def start_from(self, run: Path) -> None:

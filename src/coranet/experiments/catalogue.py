@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from coranet.engine.codec import encode
-from coranet.methods import METHODS, Method, find_method
+from coranet.methods import METHODS, Method, find_method, method_name
 
 
 def list_methods() -> list[dict[str, Any]]:
@@ -21,7 +21,7 @@ def list_methods() -> list[dict[str, Any]]:
 
 def describe_method(name: str) -> dict[str, Any]:
     """Name, one line, the file's own page with its equations, and every field with its help."""
-    cls = find_method(name)
+    cls = find_method(method_name(name))
     helps = _field_helps(cls)
     return {
         "name": name,

@@ -10,7 +10,8 @@ from coranet.data.datasets.phantom import Phantom, write_folder
 from coranet.engine.log import Listener
 from coranet.engine.trained import Trained
 from coranet.evaluation import evaluate
-from coranet.experiments.launch import OnProgress, Options, Say, find_device, train
+from coranet.experiments.launch import OnProgress, Say, find_device, train
+from coranet.experiments.options import Options
 
 PHANTOM = Phantom(shape=(64, 64, 8))
 """Fixed by supervised training alone, before methods were compared on it: docs/phantom.md. Small for the CPU's sake."""

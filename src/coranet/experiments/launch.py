@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,34 +16,18 @@ from coranet.data.inspect import inspect_folder
 from coranet.data.prepare import Preparation
 from coranet.data.splits import Split, split_by_labels
 from coranet.data.store import Store
-from coranet.engine.codec import decode, kind_of, override
+from coranet.engine.codec import decode, override
 from coranet.engine.log import Listener
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
-from coranet.experiments.presets import describe, find_preset, parameter_note
+from coranet.experiments.options import Options, check_classes, check_free, check_same, check_volumes, dims_asked
+from coranet.experiments.presets import Scans, choose_dims, describe, find_preset, parameter_note, typical
 from coranet.methods import METHODS, find_method, method_name
+from coranet.methods.one_vs_rest import OneVsRest
 
 Say = Callable[[str], None]
 OnProgress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What a person may say about a run. None leaves the choice to the preset."""
-
-    preset: str = "auto"
-    method: str | None = None
-    steps: int | None = None
-    seed: int | None = None
-    labelled: int | None = None
-    val: int | None = None
-    split: Path | None = None
-    save_every: int | None = None
-    init: Path | None = None
-    device: str | None = None
-    cache: Path | None = None
-    overrides: Sequence[tuple[str, str]] = ()
 
 
 def train(
@@ -74,7 +57,7 @@ def train(
         if out.is_dir() and not (out / "run.json").exists():
             raise InputError(f"{out}: no run was begun there (no run.json). Start it without --resume.")
         run = Run.read(out)
-        _check_same(run, options)
+        check_same(run, options)
         settings = decode(Preparation, run.data.preparation, "preparation")
         store, _ = open_store(data, lambda facts, channels: settings, run.split, options.cache, on_progress=on_progress)
         if store.fingerprint != run.data.fingerprint:
@@ -83,7 +66,7 @@ def train(
         trainer.resume()
         say(f"Continuing after step {trainer.done} of {run.train.steps}.")
     else:
-        _check_free(out)
+        check_free(out)
         run, store = make_run(data, options, device, say=say, on_progress=on_progress)
         trainer = Trainer(run, store, out, device, listeners)
         if options.init is not None:
@@ -105,14 +88,67 @@ def make_run(
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> tuple[Run, Store]:
     """The run these options amount to, and the store it trains on."""
-    preset, title, seed = find_preset(options.preset), method_name(options.method), options.seed or 0
+    preset, seed = find_preset(options.preset), options.seed or 0
+    title = method_name(options.method or preset.method)
     method = find_method(title)()
+    wanted = dims_asked(options, preset)
     split = Split.read(options.split) if options.split else None
-    store, patients = open_store(data, preset.prepare, split, options.cache, say=say, on_progress=on_progress)
+    store, patients = open_store(
+        data,
+        lambda facts, channels: preset.prepare(
+            facts, channels, wanted or choose_dims(facts.shapes.median, facts.spacings.median)
+        ),
+        split,
+        options.cache,
+        say=say,
+        on_progress=on_progress,
+    )
+    dims = wanted or choose_dims(*typical(store))
+    split = _split(store, patients, split, options, preset.labelled if dims == 3 else None, say)
+    check_classes(store, split)
+    if dims == 3:
+        check_volumes(store, split)
+    if not split.unlabelled:
+        say("There are no unlabelled cases: training on labels alone.")
+        method = method.on_labels_alone()
+    scans = Scans(
+        data=describe(str(data.resolve()), store),
+        split=split,
+        store=store,
+        device=device,
+        dims=dims,
+        patch=options.patch,
+        body=options.net,
+    )
+    run = preset.run(scans, method)
+    run = replace(run, seed=seed, train=replace(run.train, save_every=options.save_every))
+    if options.steps is not None:
+        run = replace(run, train=replace(run.train, steps=options.steps))
+    if title not in METHODS:
+        run = replace(run, method_source=title)
+    for path, text in options.overrides:
+        run = override(run, path, text)
+    run.check()
+    if options.classes == "binary" and run.classes > 2:
+        run = replace(run, method=OneVsRest(inner=run.method, objects=run.classes - 1))
+    say(_in_words(run, device))
+    if options.preset == "paper":
+        say(parameter_note(run))
+    return run, store
+
+
+def _split(
+    store: Store, patients: dict[str, str], split: Split | None, options: Options, usual: int | None, say: Say
+) -> Split:
+    """Which cases are used how: as a file says, or by the labels there are."""
     labelled = [name for name, case in store.cases.items() if case.labelled]
     if split is None:
         trained = {name: case.patient for name, case in store.cases.items() if case.part == "Tr"}
-        split = split_by_labels(trained, labelled, use=options.labelled, val=options.val, seed=seed)
+        use = options.labelled
+        if use is None and usual is not None and len(labelled) == len(trained) > usual:
+            use = usual
+            say(f"All cases are labelled: the preset uses {use} labels and takes the rest as unlabelled (--labelled).")
+        split = split_by_labels(trained, labelled, use=use, val=options.val, seed=options.seed or 0)
     elif options.labelled is not None:
         if not 1 <= options.labelled <= len(split.labelled):
             raise InputError(
@@ -121,29 +157,16 @@ def make_run(
         kept = split.labelled[: options.labelled]
         split = replace(split, labelled=kept, unlabelled=(*split.labelled[len(kept) :], *split.unlabelled))
     split.check(patients, labelled)
-    if not split.unlabelled:
-        say("There are no unlabelled cases: training on labels alone.")
-        method = method.on_labels_alone()
-    run = preset.run(describe(str(data.resolve()), store), split, method, store, device)
-    run = replace(run, seed=seed, train=replace(run.train, save_every=options.save_every))
-    if options.steps is not None:
-        run = replace(run, train=replace(run.train, steps=options.steps))
-    if title not in METHODS:
-        run = replace(run, method_source=title)
-    for path, text in options.overrides:
-        run = override(run, path, text)
-    say(_in_words(run, device))
-    if options.preset == "paper":
-        say(parameter_note(run))
-    return run, store
+    return split
 
 
 def _in_words(run: Run, device: torch.device) -> str:
     """What was chosen, for a person to see."""
-    height, width = run.data.window.size
+    size, voxels = " x ".join(map(str, run.data.window.size)), "pixels" if run.data.window.dims == 2 else "voxels"
     labelled, unlabelled = run.train.batch
+    networks = f"{run.method.objects} binary networks: " if isinstance(run.method, OneVsRest) else ""
     return (
-        f"{run.net.body} of {run.net.width} channels and {run.net.levels} levels, windows of {height} x {width} pixels, "
+        f"{networks}{run.net.body} of {run.net.width} channels and {run.net.levels} levels, windows of {size} {voxels}, "
         f"{labelled} labelled + {unlabelled} unlabelled a step, {run.accel.precision} on {device.type}; cases: "
         f"{len(run.split.labelled)} labelled, {len(run.split.unlabelled)} unlabelled, {len(run.split.val)} for validation."
     )
@@ -204,29 +227,6 @@ def find_device(name: str | None) -> torch.device:
             f"--device {name}: this machine has {torch.cuda.device_count()} usable GPUs. Use --device cpu."
         )
     return device
-
-
-def _check_free(out: Path) -> None:
-    """A run is never overwritten, and a folder that cannot be written to is found out before any work."""
-    if (out / "run.json").exists():
-        raise InputError(f"{out}: holds a run already. Continue it with --resume, or choose another --out.")
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file. Choose another --out.")
-    parent = next(folder for folder in (out, *out.resolve().parents) if folder.exists())
-    if not os.access(parent, os.W_OK):
-        raise InputError(f"{out}: {parent} cannot be written to. Choose another --out.")
-
-
-def _check_same(run: Run, options: Options) -> None:
-    """A run is continued as it was begun."""
-    kind = run.method_source or kind_of(run.method)
-    for name, asked, begun in (
-        ("--steps", options.steps, run.train.steps),
-        ("--seed", options.seed, run.seed),
-        ("--method", options.method and method_name(options.method), kind),
-    ):
-        if asked is not None and asked != begun:
-            raise InputError(f"{name} {asked}: the run was begun with {begun}. Drop the option, or start a new run.")
 
 
 def _make_folder(run: Run, out: Path) -> None:

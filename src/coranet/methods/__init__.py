@@ -14,9 +14,10 @@ from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.methods.coranet_repaired import RepairedCoraNet
 from coranet.methods.mean_teacher import MeanTeacher
+from coranet.methods.one_vs_rest import OneVsRest
 from coranet.methods.supervised import Supervised
 
-__all__ = ["METHODS", "Method", "find_method", "method_name"]
+__all__ = ["METHODS", "WRAPPERS", "Method", "find_method", "method_name"]
 
 METHODS: dict[str, type[Method]] = {
     "coranet": CoraNet,
@@ -26,14 +27,21 @@ METHODS: dict[str, type[Method]] = {
     "supervised": Supervised,
 }
 
+WRAPPERS: dict[str, type[Method]] = {"one_vs_rest": OneVsRest}
+"""Methods around another one: a run may name them, a user asks for them in other words."""
+
 
 def method_name(name: str | None) -> str:
-    """The name in METHODS: `coranet` where none is given, and for `coranet:paper`, the text."""
+    """The name in METHODS of what a user asks for: `coranet` where it is nothing, and for `coranet:paper`, the text."""
+    if name in WRAPPERS:
+        raise InputError(f"{name} wraps another method: use --classes binary.")
     return "coranet" if name in (None, "coranet:paper") else str(name)
 
 
 def find_method(name: str) -> type[Method]:
-    """The class behind a name of METHODS, or behind `path/to/file.py:Class`."""
+    """The class behind a name of METHODS or WRAPPERS, or behind `path/to/file.py:Class`."""
+    if name in WRAPPERS:
+        return WRAPPERS[name]
     name = method_name(name)
     if name in METHODS:
         return METHODS[name]

@@ -33,7 +33,7 @@ class Method(ABC):
     # What exists
 
     def nets(self, make_net: MakeNet) -> dict[str, Body]:
-        """The networks by name, `student` among them."""
+        """The networks by name; the one that predicts by default is `student`."""
         return {"student": make_net()}
 
     @property
@@ -61,6 +61,10 @@ class Method(ABC):
 
     def after_step(self, nets: Nets, at: Progress) -> None:
         """What moves without gradients, once a step."""
+
+    def summarise(self, measures: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The measures of all updates of a step as they are logged."""
+        return dict(measures)
 
     # What is kept per case
 

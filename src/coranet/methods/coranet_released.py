@@ -51,6 +51,8 @@ class ReleasedCoraNet(CoraNet):
         changed = [name for name in fixed if getattr(self, name) != getattr(text, name)]
         if self.self_training != self.mean_teacher:
             changed.append("self_training" if self.mean_teacher else "mean_teacher")
+        if self.regions.costs != "object":
+            changed.append("regions.costs")
         if changed:
             raise InputError(f"The released code does not know {', '.join(changed)}. Set it on the method coranet.")
 

@@ -1,19 +1,24 @@
-"""Bodies with named heads, chosen from one table."""
+"""Bodies with named heads, chosen from one table, or by name from MONAI."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
 
 from coranet.errors import InputError
 from coranet.nets.body import Body, count_parameters
 from coranet.nets.layers import Norm
+from coranet.nets.monai import MonaiBody, multiple_of
+from coranet.nets.resnet18 import ResNet18
 from coranet.nets.unet import UNet
+from coranet.nets.vnet import VNet
 
 __all__ = ["NETS", "Body", "MakeNet", "Net", "count_parameters"]
 
-NETS: dict[str, type[UNet]] = {"unet": UNet}
+NETS: dict[str, type[UNet] | type[VNet] | type[ResNet18]] = {"unet": UNet, "vnet": VNet, "resnet18": ResNet18}
+MONAI = "monai:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,21 +26,44 @@ class Net:
     """Which network is trained. The defaults are the paper's."""
 
     body: str = "unet"
-    """One of the table NETS."""
+    """One of the table NETS, or `monai:NAME` for a network of MONAI."""
     width: int = 64
-    """Channels of the finest level; they double at each level below."""
+    """Channels of the finest level, which double at each level below: 64 in the paper's U-Net and ResNet-18, 16 in
+    the field's V-Net."""
     levels: int = 4
-    """How often the image is halved."""
+    """How often the image is halved; in `resnet18` the number of stages, which come after a first halving."""
     norm: Norm = "batch"
-    """Batch or instance normalisation."""
+    """Batch or instance normalisation. A network of MONAI keeps its own; this is that of its heads."""
     head_convolutions: Literal[1, 2] = 2
     """Convolutions of width 3 in each head: two in the paper's text, one in its released code."""
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Further arguments of a MONAI network's constructor."""
 
     def __post_init__(self) -> None:
-        if self.body not in NETS:
-            raise InputError(f"No network is called {self.body!r}. There are: {', '.join(NETS)}.")
+        if self.body not in NETS and self.monai is None:
+            raise InputError(
+                f"No network is called {self.body!r}. There are: {', '.join(NETS)}, and {MONAI}NAME for those of MONAI."
+            )
         if self.width < 1 or self.levels < 1:
             raise InputError(f"A network needs width and levels of at least 1, not {self.width} and {self.levels}.")
+        if not isinstance(self.options, Mapping):
+            raise InputError(f"Options of a network are arguments by name, not {self.options!r}.")
+        if self.options and self.monai is None:
+            raise InputError(
+                f"Network {self.body!r} takes no options ({', '.join(self.options)}); they are for a body {MONAI}NAME."
+            )
+
+    @property
+    def monai(self) -> str | None:
+        """The name of the network in MONAI, if it is one of theirs."""
+        return self.body.removeprefix(MONAI) if self.body.startswith(MONAI) else None
+
+    @property
+    def multiple(self) -> int:
+        """What every axis of a window must be a multiple of."""
+        if self.monai is None:
+            return NETS[self.body].multiple_for(self.levels)
+        return multiple_of(self.monai, self.levels, self.options)
 
 
 @dataclass(frozen=True)
@@ -49,7 +77,9 @@ class MakeNet:
 
     def __call__(self, heads: Mapping[str, int] | None = None) -> Body:
         """A new network whose heads have that many outputs; by default one head, `main`, with an output per class."""
-        return NETS[self.net.body](
+        name, options = self.net.monai, self.net.options
+        make: Callable[..., Body] = NETS[self.net.body] if name is None else partial(MonaiBody, name, options=options)
+        return make(
             dims=self.dims,
             channels=self.channels,
             heads=heads or {"main": self.classes},

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 Norm = Literal["batch", "instance"]
+PerAxis = int | tuple[int, ...]
+"""One number for all axes, or one for each."""
 
 CONVOLUTION: dict[int, type[nn.Module]] = {2: nn.Conv2d, 3: nn.Conv3d}
 TRANSPOSED: dict[int, type[nn.Module]] = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
@@ -17,13 +21,31 @@ NORM: dict[Norm, dict[int, type[nn.Module]]] = {
 }
 
 
-def conv_norm_relu(dims: int, inputs: int, outputs: int, norm: Norm) -> nn.Sequential:
-    """A convolution of width 3 with its norm and ReLU, keeping the size."""
-    return nn.Sequential(
-        CONVOLUTION[dims](inputs, outputs, 3, padding=1, bias=False),
-        NORM[norm][dims](outputs, affine=True),
-        nn.ReLU(inplace=True),
-    )
+def conv(
+    dims: int, inputs: int, outputs: int, kernel: PerAxis = 3, stride: PerAxis = 1, *, bias: bool = False
+) -> nn.Module:
+    """A convolution padded such that a stride of 1 keeps the size; kernels are odd."""
+    padding = kernel // 2 if isinstance(kernel, int) else tuple(k // 2 for k in kernel)
+    return CONVOLUTION[dims](inputs, outputs, kernel, stride=stride, padding=padding, bias=bias)
+
+
+def norm_relu(dims: int, channels: int, norm: Norm) -> nn.Sequential:
+    """What follows a convolution, or goes before it."""
+    return nn.Sequential(NORM[norm][dims](channels, affine=True), nn.ReLU(inplace=True))
+
+
+def conv_norm_relu(
+    dims: int,
+    inputs: int,
+    outputs: int,
+    norm: Norm,
+    kernel: PerAxis = 3,
+    stride: PerAxis = 1,
+    *,
+    bias: bool = False,
+) -> nn.Sequential:
+    """A convolution with its norm and ReLU."""
+    return nn.Sequential(conv(dims, inputs, outputs, kernel, stride, bias=bias), *norm_relu(dims, outputs, norm))
 
 
 def double_conv(dims: int, inputs: int, outputs: int, norm: Norm) -> nn.Sequential:
@@ -31,10 +53,29 @@ def double_conv(dims: int, inputs: int, outputs: int, norm: Norm) -> nn.Sequenti
     return nn.Sequential(conv_norm_relu(dims, inputs, outputs, norm), conv_norm_relu(dims, outputs, outputs, norm))
 
 
-def head(dims: int, inputs: int, outputs: int, norm: Norm, convolutions: int) -> nn.Sequential:
-    """Convolutions of width 3 with norm and ReLU, then one of width 1 to the outputs.
+def head(dims: int, inputs: int, outputs: int, norm: Norm, convolutions: int, kernel: PerAxis = 3) -> nn.Sequential:
+    """Convolutions with norm and ReLU, then one of width 1 to the outputs.
 
     The paper has two of width 3, its released code one.
     """
-    body = [conv_norm_relu(dims, inputs, inputs, norm) for _ in range(convolutions)]
+    body = [conv_norm_relu(dims, inputs, inputs, norm, kernel) for _ in range(convolutions)]
     return nn.Sequential(*body, CONVOLUTION[dims](inputs, outputs, 1))
+
+
+def upsample_to(x: Tensor, size: Sequence[int]) -> Tensor:
+    """Linear up-sampling, `(B, C, *S)` to `(B, C, *size)`: each axis has its length already, or half of it.
+
+    As `interpolate` without aligned corners, whose gradient is not deterministic on a GPU in three dimensions.
+    """
+    for axis, length in enumerate(size, start=2):
+        if x.shape[axis] != length:
+            x = _double(x, axis)
+    return x
+
+
+def _double(x: Tensor, axis: int) -> Tensor:
+    """New voxels lie a quarter of a voxel to either side of the old ones; beyond the edge is the edge."""
+    last = x.shape[axis] - 1
+    before = torch.cat([x.narrow(axis, 0, 1), x.narrow(axis, 0, last)], axis)
+    after = torch.cat([x.narrow(axis, 1, last), x.narrow(axis, last, 1)], axis)
+    return torch.stack([x.lerp(before, 0.25), x.lerp(after, 0.25)], axis + 1).flatten(axis, axis + 1)

@@ -30,7 +30,7 @@ class UNet(Body):
     ) -> None:
         super().__init__()
         widths = [width * 2**level for level in range(levels + 1)]
-        self.multiple = 2**levels
+        self.multiple = self.multiple_for(levels)
         self.encoder = nn.ModuleList(
             double_conv(dims, inputs, outputs, norm)
             for inputs, outputs in zip([channels, *widths[:-1]], widths, strict=True)
@@ -41,6 +41,11 @@ class UNet(Body):
         self.heads = nn.ModuleDict(
             {name: head(dims, width, outputs, norm, head_convolutions) for name, outputs in heads.items()}
         )
+
+    @staticmethod
+    def multiple_for(levels: int) -> int:
+        """Each level halves the image."""
+        return int(2**levels)
 
     def encode(self, image: Tensor) -> list[Tensor]:
         """The feature of each level, finest first."""

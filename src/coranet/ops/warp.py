@@ -7,6 +7,7 @@ cropping interpolates nothing; image (linear) and maps (nearest) are always read
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +33,26 @@ class Warp:
         move = [x.to(device, non_blocking=True) for x in (self.matrix, self.centre, self.target)]
         return Warp(move[0], move[1], move[2], self.shape)
 
+    @property
+    def upright(self) -> bool:
+        """Whether windows are only cut, neither turned, scaled nor mirrored. For warps on the CPU."""
+        corner = self.target - self.centre
+        return bool((self.matrix == torch.eye(len(self.shape))).all() and (corner == corner.round()).all())
+
+    def corners(self) -> tuple[Tensor, tuple[int, ...]]:
+        """Of upright windows: the source's voxel `(B, D)` that the first of each window is, and their shape."""
+        return (self.target - self.centre).round().long(), self.shape
+
+    def reach(self, sizes: Tensor) -> tuple[Tensor, tuple[int, ...]]:
+        """Boxes of one shape that hold all that the windows read of sources of these sizes: first voxels and shape."""
+        last = torch.tensor(self.shape) - 1
+        offsets = torch.maximum(self.centre, last - self.centre)
+        extent = (self.matrix.abs() @ offsets.unsqueeze(-1)).squeeze(-1)
+        low = torch.minimum((self.target - extent).floor().long().clamp(min=0), sizes - 1)
+        high = torch.maximum(torch.minimum((self.target + extent).ceil().long(), sizes - 1), low)
+        shape = (high - low + 1).amax(dim=0)
+        return torch.minimum(low, (sizes - shape).clamp(min=0)), tuple(shape.tolist())
+
     def inverse(self, shape: tuple[int, ...]) -> Warp:
         """From a source of that shape back into the window."""
         return Warp(torch.linalg.inv(self.matrix), self.target, self.centre, shape)
@@ -52,33 +73,38 @@ def inside(points: Tensor, sizes: Tensor) -> Tensor:
     return ((points >= -0.5 - 1e-4) & (points <= last + 1e-4)).all(dim=-1)
 
 
-def sample_image(source: Tensor, points: Tensor, sizes: Tensor) -> Tensor:
-    """Read `(B, C, *N)` at points by linear interpolation; outside, the nearest border voxel is repeated."""
-    # On an image's last voxel the one beyond weighs zero, give or take rounding: it has to be a copy, not the canvas.
-    return _sample(repeat_border(source, sizes, source.shape[2:]), points, sizes, "bilinear")
-
-
-def sample_maps(source: Tensor, points: Tensor, sizes: Tensor) -> Tensor:
-    """Read integer maps `(B, M, *N)` at points by nearest neighbour; outside, the nearest border voxel is repeated."""
-    return _sample(source.to(torch.float32), points, sizes, "nearest").to(source.dtype)
-
-
-def repeat_border(source: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Images on a canvas `(B, C, *N)` as `(B, C, *shape)`, each with its own border repeated from where it ends."""
-    for axis, length in enumerate(shape, start=2):
-        place = torch.minimum(torch.arange(length, device=source.device), sizes[:, axis - 2, None] - 1)
-        place = place.view(len(source), *[1] * (axis - 1), length, *[1] * (source.ndim - axis - 1))
-        source = source.gather(axis, place.expand(*source.shape[:axis], length, *source.shape[axis + 1 :]))
+def cut(source: Tensor, low: Sequence[int], shape: tuple[int, ...]) -> Tensor:
+    """A box of `(C, *S)` that begins at a voxel, inside or not; outside, the nearest border voxel is repeated."""
+    for axis, (start, length) in enumerate(zip(low, shape, strict=True), start=1):
+        size = source.shape[axis]
+        if start >= 0 and start + length <= size:
+            source = source.narrow(axis, start, length)
+        else:
+            place = torch.arange(start, start + length, device=source.device).clamp(0, size - 1)
+            source = source.index_select(axis, place)
     return source
 
 
-def _sample(source: Tensor, points: Tensor, sizes: Tensor, mode: str) -> Tensor:
-    # The source may be a canvas larger than the image on it: sizes say where the image ends.
-    points = torch.minimum(points.clamp(min=0), _over_space(sizes, points) - 1)
-    canvas = torch.tensor(source.shape[2:], device=source.device, dtype=torch.float32)
-    grid = ((2 * points + 1) / canvas - 1).flip(-1)
-    return F.grid_sample(source, grid, mode=mode, padding_mode="border", align_corners=False)
+def sample_image(boxes: Tensor, points: Tensor, sizes: Tensor, lows: Tensor) -> Tensor:
+    """Read boxes `(B, C, *N)` of sources at points by linear interpolation.
+
+    Points are counted in the sources, whose sizes are given, as is where the boxes begin in them. Outside a source its
+    nearest border voxel is repeated.
+    """
+    return _sample(boxes, points, sizes, lows, "bilinear")
 
 
-def _over_space(sizes: Tensor, points: Tensor) -> Tensor:
-    return sizes.to(torch.float32).view(len(sizes), *[1] * (points.ndim - 2), -1)
+def sample_maps(boxes: Tensor, points: Tensor, sizes: Tensor, lows: Tensor) -> Tensor:
+    """Read boxes of integer maps `(B, M, *N)` at points by nearest neighbour, else like `sample_image`."""
+    return _sample(boxes.to(torch.float32), points, sizes, lows, "nearest").to(boxes.dtype)
+
+
+def _sample(boxes: Tensor, points: Tensor, sizes: Tensor, lows: Tensor, mode: str) -> Tensor:
+    held = torch.minimum(points.clamp(min=0), _over_space(sizes, points) - 1) - _over_space(lows, points)
+    canvas = torch.tensor(boxes.shape[2:], device=boxes.device, dtype=torch.float32)
+    grid = ((2 * held + 1) / canvas - 1).flip(-1)
+    return F.grid_sample(boxes, grid, mode=mode, padding_mode="border", align_corners=False)
+
+
+def _over_space(numbers: Tensor, points: Tensor) -> Tensor:
+    return numbers.to(torch.float32).view(len(numbers), *[1] * (points.ndim - 2), -1)

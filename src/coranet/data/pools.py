@@ -1,0 +1,194 @@
+"""Images on the device, and what is kept for each of them.
+
+Slices and volumes are one: a window says what an image is, and a pool holds the images of many cases, each at its own size.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from coranet.data.store import Store
+from coranet.errors import InputError
+from coranet.ops.warp import cut
+from coranet.ops.windows import Blend
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window(ABC):
+    """What an image is, and how much of it a network sees at once. Axes are right, front and up."""
+
+    size: tuple[int, ...]
+    """Of the window that is cut from an image."""
+    blend: Blend = "gaussian"
+    """How windows that overlap are weighed in prediction: all voxels alike, or less towards the border."""
+
+    @property
+    def dims(self) -> int:
+        """Axes of space."""
+        return len(self.size)
+
+    @abstractmethod
+    def split(self, volume: NDArray[Any]) -> NDArray[Any]:
+        """A volume `(..., X, Y, Z)` as images, `(N, ..., *S)`."""
+
+    @abstractmethod
+    def join(self, images: NDArray[Any]) -> NDArray[Any]:
+        """The inverse of `split`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slices(Window):
+    """Two-dimensional images: the slices of each volume."""
+
+    axis: Literal[0, 1, 2] = 2
+    """Which axis of the store (right, anterior, superior) they are stacked along."""
+    size: tuple[int, int] = (256, 256)
+    """Of the window that is cut from a slice."""
+    keep: Literal["all", "object"] = "all"
+    """Of labelled cases, every slice or only those that show an object."""
+
+    def split(self, volume: NDArray[Any]) -> NDArray[Any]:
+        """One image a slice."""
+        return np.moveaxis(volume, self.axis - 3, 0)
+
+    def join(self, images: NDArray[Any]) -> NDArray[Any]:
+        """Slices back to a volume."""
+        return np.moveaxis(images, 0, self.axis - 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patches(Window):
+    """Three-dimensional images: the volumes themselves. The defaults are the paper's."""
+
+    size: tuple[int, int, int] = (96, 96, 96)
+    """Of the window that is cut from a volume."""
+    around: float = 0.0
+    """Share of labelled windows that are laid about a voxel of an object, each class alike; the rest lie anywhere."""
+    stride: tuple[int, int, int] | None = None
+    """Voxels between windows in `coranet predict`; half a window where none is given, as in relabelling."""
+    unlabelled: Literal["anywhere", "centre"] = "anywhere"
+    """Where windows of unlabelled volumes lie. `centre` is what the paper's released code does: one crop, for ever."""
+
+    def split(self, volume: NDArray[Any]) -> NDArray[Any]:
+        """One image a volume."""
+        return np.expand_dims(volume, 0)
+
+    def join(self, images: NDArray[Any]) -> NDArray[Any]:
+        """The one there is."""
+        return images.squeeze(0)
+
+
+WINDOWS: dict[str, type[Window]] = {"slices": Slices, "patches": Patches}
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Images of one kind on the device, `N` of them."""
+
+    images: tuple[Tensor, ...]
+    """`(C, *S)` each."""
+    labels: tuple[Tensor, ...] | None
+    """`(*S)` uint8 each."""
+    cases: tuple[str, ...]
+    """Whose image each is."""
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the images are."""
+        return self.images[0].device
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """`(N, D)` on the CPU: each image's own size."""
+        return torch.tensor([image.shape[1:] for image in self.images])
+
+    @cached_property
+    def objects(self) -> tuple[tuple[Tensor, ...], ...]:
+        """Of each labelled image, for each object in it, where some of its voxels lie: `(V, D)` on the CPU."""
+        return tuple(_places(label.cpu()) for label in self.labels or ())
+
+    def padded(self, index: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Images no larger than a shape, `(B, C, *shape)`, each with its own border repeated at the far ends."""
+        return torch.stack([cut(self.images[number], [0] * len(shape), shape) for number in index.tolist()])
+
+    @classmethod
+    def load(cls, store: Store, cases: Sequence[str], window: Window, device: torch.device, *, labelled: bool) -> Pool:
+        """Put cases on the device. Labels are read only where `labelled` says that they may be."""
+        images: list[Tensor] = []
+        labels: list[Tensor] = []
+        names: list[str] = []
+        for name in cases:
+            pixels, classes = window.split(store.image(name)), window.split(store.label(name)) if labelled else None
+            if isinstance(window, Patches) and not labelled and window.unlabelled == "centre":
+                x, y, z = _middle(pixels.shape[2:], window.size)
+                pixels = pixels[:, :, x, y, z]
+            if isinstance(window, Slices) and window.keep == "object" and classes is not None:
+                seen = classes.any(axis=(1, 2))
+                pixels, classes = pixels[seen], classes[seen]
+            images += (
+                torch.from_numpy(np.array(pixels, order="C")).to(device).unbind()
+            )  # a copy: the store is read-only
+            names += [name] * len(pixels)
+            if classes is not None:
+                labels += torch.from_numpy(np.array(classes, order="C")).to(device).unbind()
+        if not images:
+            raise InputError("No labelled slice shows an object. Check the labels, or use slices of every kind.")
+        return cls(tuple(images), tuple(labels) if labelled else None, tuple(names))
+
+
+def _middle(sizes: Sequence[int], window: Sequence[int]) -> list[slice]:
+    starts = [max((n - w) // 2, 0) for n, w in zip(sizes, window, strict=True)]
+    return [slice(a, a + w) for a, w in zip(starts, window, strict=True)]
+
+
+def _places(label: Tensor, most: int = 2000) -> tuple[Tensor, ...]:
+    """Evenly spaced among each object's voxels, so that nothing is drawn and little is kept."""
+    found = []
+    for value in torch.unique(label).tolist():
+        if value:
+            where = (label == value).nonzero()
+            found.append(where[:: -(-len(where) // most)].clone())
+    return tuple(found)
+
+
+class CaseMemory:
+    """Maps that a method keeps for each unlabelled image, in the image's own space, as uint8."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.sizes = [tuple(size) for size in pool.sizes.tolist()]
+        self.lengths = [int(length) for length in pool.sizes.prod(dim=1)]
+        self.device = pool.device
+        self.flat: dict[str, Tensor] = {}
+        """All images' voxels in one row, by map: what is saved."""
+
+    def __getitem__(self, name: str) -> tuple[Tensor, ...]:
+        """One map of every image, `(*S)` each."""
+        rows = torch.split(self.flat[name], self.lengths)
+        return tuple(row.view(size) for row, size in zip(rows, self.sizes, strict=True))
+
+    def write(self, index: Tensor, maps: dict[str, Tensor]) -> None:
+        """Keep maps of some images, each `(B, *S)`; what reaches beyond an image is dropped."""
+        for name, values in maps.items():
+            if name not in self.flat:
+                self.flat[name] = torch.zeros(sum(self.lengths), dtype=torch.uint8, device=self.device)
+            kept = self[name]
+            for number, value in zip(index.tolist(), values, strict=True):
+                kept[number].copy_(value[tuple(slice(n) for n in self.sizes[number])])
+
+    def load(self, flat: dict[str, Tensor]) -> None:
+        """What `flat` was when it was saved."""
+        if any(len(row) != sum(self.lengths) for row in flat.values()):
+            raise InputError("The kept maps are of other images than the run's. Start the run anew.")
+        self.flat = flat

@@ -1,0 +1,61 @@
+"""What others train with: the field on the left atrium, and the paper's released code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from coranet.data.augment import Augment
+from coranet.data.pools import Patches
+from coranet.engine.run import Optim, Run, Train, versions
+from coranet.experiments.presets.paper import CROP_ONLY, no_larger
+from coranet.experiments.presets.scans import Scans
+from coranet.methods import Method
+from coranet.methods.coranet import CoraNet
+from coranet.nets import Net
+
+
+def la_run(scans: Scans, method: Method) -> Run:
+    """The field's setting for the left atrium. It mirrors every view; we mirror every other one: atria are not mirrored."""
+    x, y, z = scans.patch or (112, 112, 80)
+    return Run(
+        data=replace(
+            scans.data,
+            window=Patches(size=(x, y, z), stride=no_larger((18, 18, 4), (x, y, z)), blend="constant"),
+            augment=Augment(rotate=0, scale=(1, 1), flip=True, turns=True),
+        ),
+        split=scans.split,
+        net=Net(body=scans.body or "vnet", width=16),
+        method=replace(method, dice=1.0),
+        optim=Optim(kind="sgd", lr=0.01, weight_decay=1e-4, decay="poly"),
+        train=Train(steps=6_000, batch=(2, 2)),
+        accel=scans.accel,
+        made_with=versions(),
+    )
+
+
+def released_run(scans: Scans, method: Method) -> Run:
+    """What the released code trains: V-Net with instance norm, heads of one convolution, 8 + 8 windows, 59 + 201 epochs.
+
+    Unlabelled volumes are seen at their centre alone, labelled ones in the order they are listed; an epoch has the whole
+    batches of unlabelled volumes (6 of 50 at 8 each).
+    """
+    x, y, z = scans.patch or (96, 96, 96)
+    batch = (8, 8)
+    epoch = max(len(scans.split.unlabelled) // batch[1], 1)
+    lasting = replace(method, pretrain_epochs=59, selftrain_epochs=201) if isinstance(method, CoraNet) else method
+    return Run(
+        data=replace(
+            scans.data,
+            window=Patches(
+                size=(x, y, z), stride=no_larger((16, 16, 4), (x, y, z)), blend="constant", unlabelled="centre"
+            ),
+            augment=CROP_ONLY,
+            shuffle_labelled=False,
+        ),
+        split=scans.split,
+        net=Net(body=scans.body or "vnet", width=16, norm="instance", head_convolutions=1),
+        method=lasting,
+        train=Train(steps=260 * epoch, batch=batch, epoch=epoch),
+        accel=scans.accel,
+        made_with=versions(),
+    )

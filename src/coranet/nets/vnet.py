@@ -1,0 +1,83 @@
+"""V-Net (Milletari et al., 2016) as semi-supervised segmentation uses it (Yu et al., 2019), in two or three dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from coranet.nets.body import Body
+from coranet.nets.layers import CONVOLUTION, TRANSPOSED, Norm, conv_norm_relu, head, norm_relu
+
+
+class VNet(Body):
+    """Down- and up-sampling by convolutions of stride 2, skips by addition.
+
+    Channels double at each level from `width`, and the levels have 1, 2, 3, 3, ... convolutions going down and the same
+    going up; with 16, four levels and a plain output layer it has the field's 9.4 M parameters. The residuals within
+    a level, which the original has, are left out there as here.
+    """
+
+    def __init__(
+        self,
+        *,
+        dims: int,
+        channels: int,
+        heads: Mapping[str, int],
+        width: int = 16,
+        levels: int = 4,
+        norm: Norm = "batch",
+        head_convolutions: int = 2,
+    ) -> None:
+        super().__init__()
+        widths = [width * 2**level for level in range(levels + 1)]
+        counts = [min(level + 1, 3) for level in range(levels + 1)]
+        self.multiple = self.multiple_for(levels)
+        self.encoder = nn.ModuleList(
+            _block(dims, inputs, outputs, norm, count)
+            for inputs, outputs, count in zip([channels, *widths[1:]], widths, counts, strict=True)
+        )
+        self.down = nn.ModuleList(_down(dims, w, norm) for w in widths[:-1])
+        self.up = nn.ModuleList(_up(dims, w, norm) for w in reversed(widths[:-1]))
+        self.decoder = nn.ModuleList(
+            _block(dims, w, w, norm, count) for w, count in reversed([*zip(widths[:-1], counts[:-1], strict=True)])
+        )
+        self.heads = nn.ModuleDict(
+            {name: head(dims, width, outputs, norm, head_convolutions) for name, outputs in heads.items()}
+        )
+
+    @staticmethod
+    def multiple_for(levels: int) -> int:
+        """Each level halves the image."""
+        return int(2**levels)
+
+    def encode(self, image: Tensor) -> list[Tensor]:
+        """The feature of each level, finest first."""
+        features = [self.encoder[0](image)]
+        for down, block in zip(self.down, self.encoder[1:], strict=True):
+            features.append(block(down(features[-1])))
+        return features
+
+    def decode(self, features: list[Tensor]) -> Tensor:
+        """From the levels' features to one at full size."""
+        *skips, x = features
+        for up, block, skip in zip(self.up, self.decoder, reversed(skips), strict=True):
+            x = block(up(x) + skip)
+        return x
+
+    def features(self, image: Tensor) -> Tensor:
+        """The decoder's last feature."""
+        return self.decode(self.encode(image))
+
+
+def _block(dims: int, inputs: int, outputs: int, norm: Norm, count: int) -> nn.Sequential:
+    first = conv_norm_relu(dims, inputs, outputs, norm, bias=True)
+    return nn.Sequential(first, *(conv_norm_relu(dims, outputs, outputs, norm, bias=True) for _ in range(count - 1)))
+
+
+def _down(dims: int, inputs: int, norm: Norm) -> nn.Sequential:
+    return nn.Sequential(CONVOLUTION[dims](inputs, 2 * inputs, 2, stride=2), norm_relu(dims, 2 * inputs, norm))
+
+
+def _up(dims: int, outputs: int, norm: Norm) -> nn.Sequential:
+    return nn.Sequential(TRANSPOSED[dims](2 * outputs, outputs, 2, stride=2), norm_relu(dims, outputs, norm))
