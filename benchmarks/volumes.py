@@ -42,10 +42,10 @@ def run_one(arguments: argparse.Namespace, name: str, seed: int) -> Path:
         steps=arguments.steps,
         seed=seed,
         split=arguments.split,
-        patch=tuple(arguments.patch),
         dims=3,
         device=arguments.device,
         cache=arguments.out / "cache",
+        overrides=(("net.width", str(arguments.width)),),
     )
     train(arguments.data, folder, options, resume=(folder / "run.json").exists(), say=lambda line: print(name, line))
     trained = Trained.load(folder, torch.device(arguments.device))
@@ -64,8 +64,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/volumes"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--patch", type=int, nargs=3, default=[32, 40, 32])
+    parser.add_argument("--steps", type=int, default=220)
+    parser.add_argument("--width", type=int, default=4)
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     repeats = [{name: run_one(arguments, name, seed) for name in arguments.rows} for seed in arguments.seeds]

@@ -145,6 +145,29 @@ def test_a_request_to_stop_saves_and_says_how_to_go_on(scans, cache, tmp_path, s
     assert not list(out.glob(".*.part"))
 
 
+def test_a_request_to_stop_is_heard_while_relabelling(scans, small, tmp_path, finished, monkeypatch):
+    from coranet.engine.predictor import Predictor
+    from coranet.engine.signals import Interrupted
+
+    over = Predictor.over
+    kills = iter([False, False, True])
+
+    def interrupted(self, pool):
+        for number, found in enumerate(over(self, pool)):
+            if number == 0 and len(pool) > 3 and next(kills, False):
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield found
+
+    monkeypatch.setattr(Predictor, "over", interrupted)
+    out = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        train(scans, out, small(val=1))
+    monkeypatch.undo()
+    assert 0 < state(out)["step"] < 12
+    train(scans, out, small(val=1), resume=True)
+    assert same(state(out)["nets"], state(finished)["nets"])
+
+
 def test_a_run_is_not_overwritten(scans, small, finished, cache):
     before = (finished / "last.pt").read_bytes()
     with pytest.raises(InputError, match="holds a run already"):

@@ -100,12 +100,11 @@ class Predictor:
 
         Images that fit into a window are padded and predicted together, whatever their sizes; larger ones by size.
         """
-        window, together = self.window.size, self._batch(pool.device)
-        if bool((pool.sizes <= torch.tensor(window)).all()):
-            for index in torch.split(torch.arange(len(pool)), together):
-                yield index, self(pool.padded(index, window))
-            return
-        for size in torch.unique(pool.sizes, dim=0):
+        together, fits = self._batch(pool.device), (pool.sizes <= torch.tensor(self.window.size)).all(dim=1)
+        for index in torch.split(fits.nonzero().flatten(), together):
+            if len(index):
+                yield index, self(pool.padded(index, self.window.size))
+        for size in torch.unique(pool.sizes[~fits], dim=0):
             alike = (pool.sizes == size).all(dim=1).nonzero().flatten()
             for index in torch.split(alike, together):
                 yield index, self(torch.stack([pool.images[number] for number in index.tolist()]))
@@ -126,8 +125,11 @@ class Predictor:
         return {"mean": float(scores.nanmean()), **named}
 
     def _batch(self, device: torch.device) -> int:
-        """Windows that are predicted together: as many as keep a processor's cache, or a GPU, busy."""
-        return max((2**22 if device.type == "cuda" else 2**18) // math.prod(self.window.size), 1)
+        """Windows that are predicted together: as many as keep a processor's cache, or a GPU, busy.
+
+        At least two, since PyTorch has no fast convolution for a single small volume on CPUs.
+        """
+        return max((2**22 if device.type == "cuda" else 2**18) // math.prod(self.window.size), 2)
 
     def _infer(self, image: Tensor) -> dict[str, Tensor]:
         with torch.no_grad(), arithmetic(self.accel, image.device):

@@ -98,7 +98,11 @@ class Trainer:
         with stop_requests(lambda signum: setattr(self, "stop_signal", signum)):
             while self.done < self.run.train.steps:
                 stretch = next(s for s in self.timeline if s.start <= self.done < s.stop)
-                self.journal.add(self.done, *self._step(self.done, stretch))
+                try:
+                    self.journal.add(self.done, *self._step(self.done, stretch))
+                except Interrupted:
+                    self._save_logged(stretch)
+                    raise
                 self.done += 1
                 self._look_up(stretch)
                 if self.stop_signal is not None:
@@ -181,6 +185,8 @@ class Trainer:
         if self.memory is None or self.unlabelled is None:
             return
         for index, prediction in self.predictor().over(self.unlabelled):
+            if self.stop_signal is not None:  # what was kept before is still on disk, and is made anew on resuming
+                raise Interrupted(self.done, self.stop_signal)
             self.memory.write(index, self.run.method.remember(prediction))
         self.memory_file = f"memory-{step:07d}.pt"
         checkpoint.save(self.folder / self.memory_file, {"maps": self.memory.flat})

@@ -15,7 +15,7 @@ from coranet.data.prepare import Preparation
 from coranet.engine.run import Optim, Run, Train, versions
 from coranet.experiments.presets.scans import Scans, stack_axis
 from coranet.methods import Method
-from coranet.nets import Net
+from coranet.nets import NETS, Net
 
 
 def auto_preparation(facts: Facts, channels: Sequence[str], dims: int) -> Preparation:
@@ -51,12 +51,13 @@ def auto_run(scans: Scans, method: Method) -> Run:
 
 def auto_net(scans: Scans) -> Net:
     """U-Net for slices, V-Net for volumes, with as many levels as the scans have voxels for."""
-    body = scans.body or ("unet" if scans.dims == 2 else "vnet")
-    if scans.dims == 2:
-        levels = 4 if min(_largest_plane(scans)) >= 96 else 3
-        return Net(body=body, width=32 if scans.gpu else 16, levels=levels)
-    levels = 4 if min(_median_size(scans)) >= 64 else 3
-    return Net(body=body, width=16 if scans.gpu else 8, levels=levels, norm="instance")
+    flat = scans.dims == 2
+    body = scans.body or ("unet" if flat else "vnet")
+    deep = min(_largest_plane(scans)) >= 96 if flat else min(_median_size(scans)) >= 64
+    # Many of MONAI's networks have the levels they have.
+    levels = 4 if deep or body not in NETS else 3
+    width = (32 if flat else 16) // (1 if scans.gpu else 2)
+    return Net(body=body, width=width, levels=levels, norm="batch" if flat else "instance")
 
 
 def auto_slices(scans: Scans, net: Net) -> Slices:
