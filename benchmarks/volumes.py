@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/volumes"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
-    parser.add_argument("--steps", type=int, default=220)
+    parser.add_argument("--steps", type=int, default=180)
     parser.add_argument("--width", type=int, default=4)
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()

@@ -20,7 +20,7 @@ from coranet.data.batches import Batches, mix
 from coranet.data.pools import CaseMemory, Patches, Pool, Slices, Window
 from coranet.data.store import Store, StoreWriter
 from coranet.errors import InputError
-from coranet.types import Batch, Sample
+from coranet.types import Batch, Sample, Trace
 
 CPU = torch.device("cpu")
 STILL = Augment(rotate=0, scale=(1, 1), flip=False, crop=False)
@@ -386,3 +386,55 @@ def test_memory_comes_back_as_it_was_saved(pools: tuple[Pool, Pool]) -> None:
 def test_seeds_are_mixed_the_same_everywhere() -> None:
     assert mix(0, "labelled", "view", 1) == 49669101047124664
     assert len({mix(*parts) for parts in ((0, 1), (1, 0), ("0", 1), (0, "1"), (0,), ("01",))}) == 6
+
+
+# Traces
+
+
+@pytest.mark.parametrize("augment", [Augment(), CROP, Augment(rotate=0, scale=(1, 1), turns=True)])
+@pytest.mark.parametrize("dims", [2, 3])
+def test_traces_lie_where_their_images_do(augment: Augment, dims: int) -> None:
+    """What was seen of a smooth image, put back through the inverse of each view, is the image again."""
+    shapes = [(40, 36, 20)[:dims], (30, 44, 22)[:dims], (12, 10, 9)[:dims]]
+    places = [np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij")) for shape in shapes]
+    images = tuple(
+        torch.from_numpy(
+            np.sin(place / 6 + np.arange(dims).reshape(-1, *[1] * dims)).sum(axis=0, keepdims=True)
+        ).float()
+        for place in places
+    )
+    pool = Pool(images, None, ("a", "b", "c"))
+    source, memory = batches(pool, pool, augment=augment, size=(24, 20, 12)[:dims], sizes=(1, 3)), CaseMemory(pool)
+    for step in range(12):
+        batch = source.at(step, memory)
+        assert batch.unlabelled is not None
+        values = torch.cat([batch.unlabelled.image, torch.ones_like(batch.unlabelled.image)], dim=1)
+        source.trace(step, memory, {"seen": Trace(values=values, decay=0.5)})
+    for image, kept in zip(images, memory["seen"], strict=True):
+        total, count = kept.float()
+        assert (count > 0).float().mean() > 0.5
+        sure = count > 0.4
+        miss = (total / count.clamp(min=1e-3) - image[0])[sure].abs()
+        assert miss.mean() < 0.03
+        assert miss.quantile(0.99) < 0.2
+    again = source.at(12, memory)
+    assert again.unlabelled is not None
+    traced = again.unlabelled.maps["seen"]
+    assert traced.shape == (3, 2, *(24, 20, 12)[:dims])
+    assert traced.dtype == torch.float32
+    sure = (traced[:, 1] > 0.4) & again.unlabelled.valid
+    miss = (traced[:, 0] / traced[:, 1].clamp(min=1e-3) - again.unlabelled.image[:, 0])[sure].abs()
+    assert miss.mean() < 0.05
+
+
+def test_traces_average_and_count_what_was_seen() -> None:
+    """Z = (1 - a) sum of a^(t - s) z_s, and the trace of ones is 1 - a^t: temporal ensembling's correction."""
+    pool = Pool((torch.zeros(1, 6, 5),), None, ("one",))
+    source, memory = batches(pool, pool, sizes=(1, 1)), CaseMemory(pool)
+    values = [torch.randn(1, 2, 6, 5) for _ in range(4)]
+    for step, value in enumerate(values):
+        ones = torch.ones(1, 1, 6, 5)
+        source.trace(step, memory, {"z": Trace(values=value, decay=0.6), "n": Trace(values=ones, decay=0.6)})
+    expected = sum(0.4 * 0.6 ** (3 - step) * value for step, value in enumerate(values))
+    torch.testing.assert_close(memory["z"][0].float(), expected[0], atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(memory["n"][0].float(), torch.full((1, 6, 5), 1 - 0.6**4), atol=1e-3, rtol=1e-3)

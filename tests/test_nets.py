@@ -68,7 +68,8 @@ def test_levels_halve_the_image_and_double_the_channels(body: str, levels: int) 
     net = NETS[body](dims=2, channels=1, heads={"main": 2}, width=3, levels=levels)
     features = net.encode(image(length=16))
     assert [tuple(x.shape[1:]) for x in features] == [(3 * 2**i, 16 // 2**i, 32 // 2**i) for i in range(levels + 1)]
-    assert net.decode(features).shape == (2, 3, 16, 32)
+    up = [tuple(x.shape[1:]) for x in net.decode(features)]
+    assert up == [(3 * 2**i, 16 // 2**i, 32 // 2**i) for i in reversed(range(levels))]
 
 
 def test_stages_of_the_resnet_follow_a_convolution_that_keeps_the_third_axis() -> None:
@@ -76,7 +77,7 @@ def test_stages_of_the_resnet_follow_a_convolution_that_keeps_the_third_axis() -
     features = net.encode(image(dims=3, length=16))
     shapes = [(3, 8, 16, 16), (3, 4, 8, 8), (6, 2, 4, 4), (12, 1, 2, 2)]
     assert [tuple(x.shape[1:]) for x in features] == shapes
-    assert net.decode(features).shape[1:] == shapes[0]
+    assert [tuple(x.shape[1:]) for x in net.decode(features)] == [*reversed(shapes[:-1]), (3, 16, 32, 16)]
 
 
 def test_only_the_first_convolution_of_the_resnet_is_wide_along_the_third_axis() -> None:
@@ -91,9 +92,9 @@ def test_only_the_first_convolution_of_the_resnet_is_wide_along_the_third_axis()
 def test_every_level_reaches_the_decoder(body: str, level: int) -> None:
     net = NETS[body](dims=2, channels=1, heads={"main": 2}, width=3, levels=3)
     features = net.encode(image(length=16))
-    before = net.decode(features)
+    before = net.decode(features)[-1]
     features[level] = features[level].flip(0)
-    assert not torch.allclose(net.decode(features), before)
+    assert not torch.allclose(net.decode(features)[-1], before)
 
 
 @pytest.mark.parametrize("norm", ["batch", "instance"])
@@ -246,7 +247,7 @@ def test_the_resnets_decoder_is_dense() -> None:
 
     skips, below = [64, 64, 128, 256], [64, 128, 256, 512]
     projections = sum(inputs * outputs for inputs, outputs in zip(below, skips, strict=True))
-    assert count_parameters(net.project) + count_parameters(net.decoder) == projections + sum(map(dense, skips))
+    assert count_parameters(net.decoders) == projections + sum(map(dense, skips))
 
 
 @pytest.mark.parametrize("body", NETS)
@@ -284,3 +285,66 @@ def test_gradients_of_volumes_repeat_themselves_on_a_gpu(body: str) -> None:
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
         first, second = gradients(), gradients()
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+@pytest.mark.parametrize("body", NETS)
+def test_more_decoders_have_their_own_heads_and_their_own_way_up(body: str, dims: int) -> None:
+    make = MakeNet(Net(body=body, width=4, levels=2), dims, 1, 3)
+    plain, net = make(), make({"main": 3, "aux": 3, "second": 2}, decoders={"second": "other"})
+    assert net.decoder_of("aux") == "main"
+    assert net.decoder_of("second") == "second"
+    x = image(dims, length=16)
+    out = net.eval()(x)
+    assert {name: logits.shape[1] for name, logits in out.items()} == {"main": 3, "aux": 3, "second": 2}
+    levels = net.encode(x)
+    assert [level.shape[1] for level in levels] == list(net.widths)
+    assert torch.equal(net.read(levels, ("second",))["second"], out["second"])
+    decoded = net.decode(levels, "second")
+    assert len(decoded) >= len(levels) - 1
+    assert decoded[-1].shape[2:] == x.shape[2:]
+    with torch.no_grad():
+        for parameter in net.decoders["second"].parameters():
+            parameter.add_(1)
+    assert torch.equal(net(x)["main"], out["main"])
+    assert not torch.equal(net(x)["second"], out["second"])
+    kept = net.keeping(("main",))
+    assert count_parameters(kept) == count_parameters(plain)
+    transposed = [isinstance(m, nn.ConvTranspose2d | nn.ConvTranspose3d) for m in net.decoders["second"].modules()]
+    own = [isinstance(m, nn.ConvTranspose2d | nn.ConvTranspose3d) for m in net.decoders["main"].modules()]
+    assert any(own) != any(transposed)
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+@pytest.mark.parametrize("body", NETS)
+def test_dropout_is_on_the_coarsest_level_and_the_last_feature(body: str, dims: int) -> None:
+    make = MakeNet(Net(body=body, width=8, levels=2), dims, 1, 2)
+    net, x = make(dropout=0.5), image(dims, length=16)
+    assert not any(isinstance(m, nn.Dropout2d | nn.Dropout3d) for m in make().modules())
+    net.train()
+    *finer, coarsest = net.encode(x)
+    last = net.decode(net.encode(x))[-1]
+
+    def dropped(feature: Tensor) -> Tensor:
+        return (feature.flatten(2) == 0).all(dim=2).float().mean()
+
+    assert 0.2 < dropped(coarsest) < 0.9
+    assert 0.2 < dropped(last) < 0.9
+    assert all(dropped(feature) < 0.2 for feature in finer)
+    net.eval()
+    assert torch.equal(net(x)["main"], net(x)["main"])
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_a_critic_tells_one_kind_from_the_other(dims: int) -> None:
+    torch.manual_seed(0)
+    critic = MakeNet(Net(width=4, levels=3), dims, 1, 2).critic(3)
+    maps = torch.randn(4, 3, *[16] * dims)
+    assert critic(maps).shape == (4,)
+    optimizer = torch.optim.Adam(critic.parameters(), 1e-2)
+    target = torch.tensor([0.0, 0, 1, 1])
+    for _ in range(60):
+        optimizer.zero_grad()
+        nn.functional.binary_cross_entropy_with_logits(critic(maps), target).backward()
+        optimizer.step()
+    assert ((critic(maps) > 0) == (target > 0.5)).all()

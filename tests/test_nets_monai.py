@@ -159,7 +159,7 @@ def test_what_is_no_body_is_refused_with_a_way_out(name: str, dims: int, fields:
 
 def test_a_feature_of_another_size_is_refused_in_a_pass_too() -> None:
     net = make("AttentionUnet", levels=2)
-    net.width = 7
+    net.widths = (7,)
     with pytest.raises(InputError, match="AttentionUnet makes"):
         net(image())
 

@@ -193,7 +193,7 @@ def test_the_networks_are_one_module():
     assert count_parameters(net) == 3 * count_parameters(nets["1.student"])
     image = tiny.batch().labelled.image
     assert set(net(image)) == set(net(image, ("main",))) == {"1.main", "2.main", "3.main"}
-    assert net.features(image).shape == (2, 12, 16, 16)
+    assert [level.shape[1] for level in net.encode(image)] == [3 * n for n in nets["1.student"].widths]
     net.to(torch.float64).eval()
     assert all(p.dtype == torch.float64 for p in nets["3.student"].parameters())
     assert not nets["2.student"].training

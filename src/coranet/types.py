@@ -15,7 +15,7 @@ Nets = Mapping[str, nn.Module]
 """The networks of a method by name, such as `student` and `teacher`."""
 
 Maps = Mapping[str, Tensor]
-"""Integer maps of a case by name, `(*S)` in case space or `(B, *S)` in a batch."""
+"""Maps of a case by name, `(*S)` in case space or `(B, *S)` in a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,8 @@ class Sample:
     label: Tensor | None = None
     """`(B, *S)` long; absent for unlabelled images, so that nothing can read it."""
     maps: Maps = field(default_factory=dict)
-    """What the method stored for these cases, cut and warped with the image: `(B, *S)` uint8."""
+    """What is kept for these cases, cut and warped with the image: `(B, *S)` uint8 as the method remembered it, or
+    `(B, M, *S)` float as it was traced. A map that nothing was kept of yet is not there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,19 @@ class Progress:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Trace:
+    """A map of unlabelled images that is averaged over the steps that see them, each in its own space.
+
+    Through the inverse of the view they were seen in: kept ← decay · kept + (1 - decay) · values, where the view reached.
+    What was never seen is 0.
+    """
+
+    values: Tensor
+    """`(B, M, *S)` float."""
+    decay: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Terms:
     """An objective as named terms: the total is the sum of weight times value."""
 
@@ -65,6 +79,8 @@ class Terms:
     """A term that is not named here weighs 1."""
     measures: Mapping[str, Tensor] = field(default_factory=dict)
     """Logged, not optimised: the uncertain share, a threshold."""
+    traces: Mapping[str, Trace] = field(default_factory=dict)
+    """What to keep of the unlabelled images of this batch, by name of the map."""
 
     @property
     def total(self) -> Tensor:
@@ -110,6 +126,8 @@ class Update:
     loss: Callable[[Nets, Batch, Progress], Terms]
     trains: tuple[str, ...] = ("student",)
     optimizer: str = "main"
+    rate: float = 1.0
+    """Times the run's learning rate."""
 
 
 @dataclass(frozen=True, kw_only=True)

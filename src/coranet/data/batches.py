@@ -8,7 +8,7 @@ upright is cut out to the bit.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from coranet.data.augment import Augment
 from coranet.data.pools import CaseMemory, Patches, Pool, Window
 from coranet.ops.warp import Warp, cut, inside, sample_image, sample_maps
-from coranet.types import Batch, Sample
+from coranet.types import Batch, Sample, Trace
 
 
 class Batches:
@@ -53,12 +53,30 @@ class Batches:
             labelled=labelled, unlabelled=self._cut(self.unlabelled, "unlabelled", step, self.sizes[1], memory)
         )
 
-    def _cut(self, pool: Pool, stream: str, step: int, count: int, memory: CaseMemory | None) -> Sample:
+    def trace(self, step: int, memory: CaseMemory, traces: Mapping[str, Trace]) -> None:
+        """Put maps of a step's unlabelled images back where the images were cut from."""
+        assert self.unlabelled is not None
+        index, warp = self._draw(self.unlabelled, "unlabelled", step, self.sizes[1])
+        for row, number in enumerate(index):
+            lows, shape = warp.one(row).reach(self.unlabelled.sizes[number].unsqueeze(0))
+            back = warp.one(row).shifted(lows).inverse(shape).to(memory.device)
+            points, size = back.points(), torch.tensor([warp.shape], device=memory.device)
+            seen, origin = inside(points, size)[0], torch.zeros_like(size)
+            for name, trace in traces.items():
+                values = sample_image(trace.values[row].float().unsqueeze(0), points, size, origin)[0]
+                memory.average(name, number, lows[0].tolist(), values, seen, trace.decay)
+
+    def _draw(self, pool: Pool, stream: str, step: int, count: int) -> tuple[list[int], Warp]:
+        """Which images, and how each is looked at."""
         index = self._index(stream, len(pool), step, count)
         generator = torch.Generator().manual_seed(mix(self.seed, stream, "view", step))
         warp = self.augment.draw(pool.sizes[index], self.window.size, generator)
         if isinstance(self.window, Patches) and self.window.around and pool.labels is not None:
             warp = _around(warp, [pool.objects[i] for i in index], pool.sizes[index], self.window.around, generator)
+        return index, warp
+
+    def _cut(self, pool: Pool, stream: str, step: int, count: int, memory: CaseMemory | None) -> Sample:
+        index, warp = self._draw(pool, stream, step, count)
         maps = {name: [memory[name][i] for i in index] for name in memory.flat} if memory else {}
         if pool.labels is not None:
             maps["label"] = [pool.labels[i] for i in index]
@@ -97,16 +115,23 @@ def _view(
         return torch.stack([cut(source, low, shape) for source, low in zip(sources, corners, strict=True)])
 
     pixels = boxes(images)
-    kept = {name: boxes([source.unsqueeze(0) for source in sources]).squeeze(1) for name, sources in maps.items()}
+    whole = {name: boxes(sources) for name, sources in maps.items() if sources[0].is_floating_point()}
+    kept = {
+        name: boxes([source.unsqueeze(0) for source in sources]).squeeze(1)
+        for name, sources in maps.items()
+        if name not in whole
+    }
     if warp.upright:
-        return pixels, _covered(lows, sizes, shape).to(device, non_blocking=True), kept
+        soft = {name: values.float() for name, values in whole.items()}
+        return pixels, _covered(lows, sizes, shape).to(device, non_blocking=True), kept | soft
     moved, lows, sizes = warp.to(device), lows.to(device, non_blocking=True), sizes.to(device, non_blocking=True)
     points = moved.points()
     image = sample_image(pixels, points, sizes, lows)
     if kept:
         read = sample_maps(torch.stack(list(kept.values()), dim=1), points, sizes, lows)
         kept = dict(zip(kept, read.unbind(1), strict=True))
-    return image, inside(points, sizes), kept
+    soft = {name: sample_image(values.float(), points, sizes, lows) for name, values in whole.items()}
+    return image, inside(points, sizes), kept | soft
 
 
 def _covered(lows: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Tensor:

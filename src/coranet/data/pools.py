@@ -164,31 +164,40 @@ def _places(label: Tensor, most: int = 2000) -> tuple[Tensor, ...]:
 
 
 class CaseMemory:
-    """Maps that a method keeps for each unlabelled image, in the image's own space, as uint8."""
+    """Maps that a method keeps for each unlabelled image, in the image's own space: uint8, or float in several channels."""
 
     def __init__(self, pool: Pool) -> None:
         self.sizes = [tuple(size) for size in pool.sizes.tolist()]
         self.lengths = [int(length) for length in pool.sizes.prod(dim=1)]
         self.device = pool.device
         self.flat: dict[str, Tensor] = {}
-        """All images' voxels in one row, by map: what is saved."""
+        """All images' voxels in one row, `(V,)` or `(M, V)`, by map: what is saved."""
 
     def __getitem__(self, name: str) -> tuple[Tensor, ...]:
-        """One map of every image, `(*S)` each."""
-        rows = torch.split(self.flat[name], self.lengths)
-        return tuple(row.view(size) for row, size in zip(rows, self.sizes, strict=True))
+        """One map of every image, `(*S)` or `(M, *S)` each."""
+        rows = torch.split(self.flat[name], self.lengths, dim=-1)
+        return tuple(row.view(*row.shape[:-1], *size) for row, size in zip(rows, self.sizes, strict=True))
 
     def write(self, index: Tensor, maps: dict[str, Tensor]) -> None:
         """Keep maps of some images, each `(B, *S)`; what reaches beyond an image is dropped."""
         for name, values in maps.items():
-            if name not in self.flat:
-                self.flat[name] = torch.zeros(sum(self.lengths), dtype=torch.uint8, device=self.device)
-            kept = self[name]
+            kept = self._room(name, (), torch.uint8)
             for number, value in zip(index.tolist(), values, strict=True):
                 kept[number].copy_(value[tuple(slice(n) for n in self.sizes[number])])
 
+    def average(self, name: str, number: int, low: Sequence[int], values: Tensor, seen: Tensor, decay: float) -> None:
+        """Average values `(M, *box)` into one image's map where they are seen, `(*box)`, from voxel `low` on."""
+        kept = self._room(name, (len(values),), torch.float16)[number]
+        box = kept[(slice(None), *(slice(a, a + n) for a, n in zip(low, seen.shape, strict=True)))]
+        box.copy_(torch.where(seen, decay * box.float() + (1 - decay) * values, box.float()))
+
+    def _room(self, name: str, lead: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+        if name not in self.flat:
+            self.flat[name] = torch.zeros(*lead, sum(self.lengths), dtype=dtype, device=self.device)
+        return self[name]
+
     def load(self, flat: dict[str, Tensor]) -> None:
         """What `flat` was when it was saved."""
-        if any(len(row) != sum(self.lengths) for row in flat.values()):
+        if any(row.shape[-1] != sum(self.lengths) for row in flat.values()):
             raise InputError("The kept maps are of other images than the run's. Start the run anew.")
         self.flat = flat

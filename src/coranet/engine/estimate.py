@@ -13,7 +13,7 @@ from coranet.data.pools import CaseMemory
 from coranet.engine.predictor import Predictor
 from coranet.engine.step import backward, laid_out, progress
 from coranet.engine.timeline import Stretch
-from coranet.nets import Body
+from coranet.types import Nets
 
 if TYPE_CHECKING:
     from coranet.engine.trainer import Trainer
@@ -39,7 +39,7 @@ def estimate_seconds(trainer: Trainer) -> float:
     return seconds + run.train.checks * share_left * per_image * (len(trainer.val) if trainer.val else 1)
 
 
-def _step_seconds(trainer: Trainer, nets: dict[str, Body], memory: CaseMemory | None, stretch: Stretch) -> float:
+def _step_seconds(trainer: Trainer, nets: Nets, memory: CaseMemory | None, stretch: Stretch) -> float:
     run = trainer.run
 
     def step() -> None:

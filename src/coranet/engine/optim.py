@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 
 from coranet.engine.run import Optim
 from coranet.methods import Method
-from coranet.nets import Body
+from coranet.types import Nets
 
 
-def make_optimizers(method: Method, nets: Mapping[str, Body], optim: Optim) -> dict[str, torch.optim.Optimizer]:
+def make_optimizers(method: Method, nets: Nets, optim: Optim) -> dict[str, torch.optim.Optimizer]:
     """One for each name that any update of any phase gives, over all the networks it ever moves."""
     owners: dict[str, list[str]] = {}
     for phase in method.phases:

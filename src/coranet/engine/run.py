@@ -15,12 +15,12 @@ import torch
 from coranet.data.augment import Augment
 from coranet.data.pools import Slices, Window
 from coranet.data.splits import Split
-from coranet.engine.codec import decode, encode
+from coranet.engine.codec import decode, encode, kind_of
 from coranet.errors import InputError
 from coranet.files import write_atomically
 from coranet.methods import Method
 from coranet.methods.coranet import CoraNet
-from coranet.nets import Net
+from coranet.nets import NETS, Net
 from coranet.version import __version__
 
 
@@ -111,6 +111,11 @@ class Run:
 
     def check(self) -> None:
         """Refuse parts that do not fit together. Not when made: several fields may be on their way to new values."""
+        if missing := self.method.needs - self.net.offers:
+            raise InputError(
+                f"{kind_of(self.method)} needs a network with {', '.join(sorted(missing))}, which {self.net.body} has not. "
+                f"There are: {', '.join(NETS)} (--net)."
+            )
         multiple, size = self.net.multiple, self.data.window.size
         if any(n < 1 or n % multiple for n in size):
             raise InputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -11,8 +10,7 @@ from torch import Tensor
 from coranet.engine.predictor import arithmetic, in_layout
 from coranet.engine.run import Accel
 from coranet.engine.timeline import Stretch
-from coranet.nets import Body
-from coranet.types import Batch, Progress, Terms, Update
+from coranet.types import Batch, Nets, Progress, Terms, Update
 
 
 def progress(step: int, steps: int, epoch: int, stretch: Stretch, device: torch.device) -> Progress:
@@ -32,7 +30,7 @@ def progress(step: int, steps: int, epoch: int, stretch: Stretch, device: torch.
     )
 
 
-def backward(nets: Mapping[str, Body], update: Update, batch: Batch, at: Progress, accel: Accel) -> Terms:
+def backward(nets: Nets, update: Update, batch: Batch, at: Progress, accel: Accel) -> Terms:
     """Evaluate an update's loss and leave its gradients in the networks it trains; all others are frozen meanwhile."""
     for name, net in nets.items():
         net.requires_grad_(name in update.trains)
@@ -44,6 +42,7 @@ def backward(nets: Mapping[str, Body], update: Update, batch: Batch, at: Progres
     return Terms(
         values={name: value.detach() for name, value in terms.values.items()},
         measures={name: value.detach() for name, value in terms.measures.items()},
+        traces={name: replace(trace, values=trace.values.detach()) for name, trace in terms.traces.items()},
     )
 
 

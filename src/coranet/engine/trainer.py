@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from coranet.data.batches import Batches, mix
 from coranet.data.pools import CaseMemory, Pool, Slices
@@ -25,7 +25,7 @@ from coranet.engine.signals import Interrupted, stop_requests
 from coranet.engine.step import backward, laid_out, progress
 from coranet.engine.timeline import Stretch, lay_out
 from coranet.errors import InputError
-from coranet.nets import Body, MakeNet, count_parameters
+from coranet.nets import MakeNet, count_parameters
 
 
 class Trainer:
@@ -67,11 +67,13 @@ class Trainer:
         self.optimizers = make_optimizers(run.method, self.nets, run.optim)
         self.memory = CaseMemory(self.unlabelled) if self.unlabelled else None
         self.memory_file: str | None = None
+        self.traced = False
+        """Whether anything was written to memory since it was saved."""
         self.journal = Journal(folder / "log.jsonl", listeners)
         self.done = self.updates = 0
         self.stop_signal: int | None = None
 
-    def _make_nets(self) -> dict[str, Body]:
+    def _make_nets(self) -> dict[str, nn.Module]:
         torch.manual_seed(mix(self.run.seed, "weights"))
         dims = self.run.data.window.dims
         made = self.run.method.nets(MakeNet(self.run.net, dims, self.run.data.channels, self.run.classes))
@@ -125,13 +127,16 @@ class Trainer:
         for update in run.method.objectives(phase):
             optimizer = self.optimizers[update.optimizer]
             for group in optimizer.param_groups:
-                group["lr"] = rate(run.optim, step, run.train.steps)
+                group["lr"] = update.rate * rate(run.optim, step, run.train.steps)
             optimizer.zero_grad(set_to_none=True)
             found = backward(self.nets, update, batch, at, run.accel)
             optimizer.step()
             self.updates += 1
             terms |= found.values
             measures |= found.measures
+            if found.traces and self.memory is not None:
+                self.batches.trace(step, self.memory, found.traces)
+                self.traced = True
         run.method.after_step(self.nets, at)
         return terms, run.method.summarise(measures)
 
@@ -188,7 +193,11 @@ class Trainer:
             if self.stop_signal is not None:  # what was kept before is still on disk, and is made anew on resuming
                 raise Interrupted(self.done, self.stop_signal)
             self.memory.write(index, self.run.method.remember(prediction))
-        self.memory_file = f"memory-{step:07d}.pt"
+        self._save_memory(step)
+
+    def _save_memory(self, step: int) -> None:
+        assert self.memory is not None
+        self.memory_file, self.traced = f"memory-{step:07d}.pt", False
         checkpoint.save(self.folder / self.memory_file, {"maps": self.memory.flat})
 
     def predictor(self) -> Predictor:
@@ -205,6 +214,8 @@ class Trainer:
 
     def save(self) -> None:
         """The newest state, whole or not at all."""
+        if self.traced:
+            self._save_memory(self.done)
         content = {
             "step": self.done,
             "updates": self.updates,

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from coranet.nets import Body, MakeNet
+from coranet.nets import Body, Feature, MakeNet
 from coranet.ops.losses import cross_entropy, masked_mean, probabilities, soft_dice
 from coranet.types import Batch, Nets, Phase, Prediction, Progress, Sample, Terms, Update
 from coranet.uncertainty import Estimator, Softmax
@@ -32,7 +32,12 @@ class Method(ABC):
 
     # What exists
 
-    def nets(self, make_net: MakeNet) -> dict[str, Body]:
+    @property
+    def needs(self) -> frozenset[Feature]:
+        """What a body must have for it, beyond an image in and logits out."""
+        return frozenset()
+
+    def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
         """The networks by name; the one that predicts by default is `student`."""
         return {"student": make_net()}
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
@@ -87,7 +87,7 @@ class CoraNet(Method):
         """Whether any term needs unlabelled images."""
         return self.self_training or self.mean_teacher
 
-    def nets(self, make_net: MakeNet) -> dict[str, Body]:
+    def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
         """The three heads, and a teacher of E and D alone."""
         student = make_net({"main": make_net.classes, **self.regions.heads(make_net.classes)})
         return {"student": student, "teacher": self.make_teacher(student)}

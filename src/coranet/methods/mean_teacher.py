@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 import torch
+from torch import nn
 
 from coranet.methods.base import Method
 from coranet.nets import Body, MakeNet
@@ -37,7 +38,7 @@ class MeanTeacher(Method):
     predicts: Literal["student", "teacher"] = "teacher"
     """Which of the two is scored."""
 
-    def nets(self, make_net: MakeNet) -> dict[str, Body]:
+    def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
         """A student and its teacher."""
         student = make_net()
         return {"student": student, "teacher": frozen_copy(student)}

@@ -53,7 +53,7 @@ class OneVsRest(Method):
         """Of the objects: 1 to K - 1, as in the label."""
         return range(1, self.objects + 1)
 
-    def nets(self, make_net: MakeNet) -> dict[str, Body]:
+    def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
         """For each object the networks of a method with two classes."""
         if make_net.classes != self.objects + 1:
             raise InputError(f"method.objects is {self.objects}, but the labels have {make_net.classes - 1} objects.")
@@ -158,9 +158,9 @@ class ObjectBodies(Body):
         """In order of the objects."""
         return [cast(Body, body) for body in self.objects]
 
-    def features(self, image: Tensor) -> Tensor:
-        """The networks' last features one after the other, `(B, C, *S)` to `(B, (K - 1) F, *S)`."""
-        return torch.cat([body.features(image) for body in self.bodies], dim=1)
+    def encode(self, image: Tensor) -> list[Tensor]:
+        """The networks' levels, one network's channels after the other's."""
+        return [torch.cat(levels, dim=1) for levels in zip(*(body.encode(image) for body in self.bodies), strict=True)]
 
     def forward(self, image: Tensor, heads: Sequence[str] | None = None) -> dict[str, Tensor]:
         """Logits of these heads of every network."""

@@ -8,14 +8,15 @@ from functools import partial
 from typing import Any, Literal
 
 from coranet.errors import InputError
-from coranet.nets.body import Body, count_parameters
-from coranet.nets.layers import Norm
+from coranet.nets.body import Body, Feature, count_parameters
+from coranet.nets.critic import Critic
+from coranet.nets.layers import Norm, Upsampling
 from coranet.nets.monai import MonaiBody, multiple_of
 from coranet.nets.resnet18 import ResNet18
 from coranet.nets.unet import UNet
 from coranet.nets.vnet import VNet
 
-__all__ = ["NETS", "Body", "MakeNet", "Net", "count_parameters"]
+__all__ = ["NETS", "Body", "Critic", "Feature", "MakeNet", "Net", "count_parameters"]
 
 NETS: dict[str, type[UNet] | type[VNet] | type[ResNet18]] = {"unet": UNet, "vnet": VNet, "resnet18": ResNet18}
 MONAI = "monai:"
@@ -59,6 +60,11 @@ class Net:
         return self.body.removeprefix(MONAI) if self.body.startswith(MONAI) else None
 
     @property
+    def offers(self) -> frozenset[Feature]:
+        """What a method may ask of it, beyond an image in and logits out."""
+        return frozenset() if self.monai else frozenset({"levels", "decoders", "dropout"})
+
+    @property
     def multiple(self) -> int:
         """What every axis of a window must be a multiple of."""
         if self.monai is None:
@@ -75,8 +81,20 @@ class MakeNet:
     channels: int
     classes: int
 
-    def __call__(self, heads: Mapping[str, int] | None = None) -> Body:
-        """A new network whose heads have that many outputs; by default one head, `main`, with an output per class."""
+    def __call__(
+        self,
+        heads: Mapping[str, int] | None = None,
+        *,
+        decoders: Mapping[str, Upsampling] | None = None,
+        dropout: float = 0.0,
+    ) -> Body:
+        """A new network.
+
+        Args:
+            heads: their outputs by name; by default one head, `main`, with an output per class.
+            decoders: beside `main`; a head sits on the decoder of its name where there is one.
+            dropout: rate on the coarsest level and on each decoder's last feature.
+        """
         name, options = self.net.monai, self.net.options
         make: Callable[..., Body] = NETS[self.net.body] if name is None else partial(MonaiBody, name, options=options)
         return make(
@@ -87,4 +105,10 @@ class MakeNet:
             levels=self.net.levels,
             norm=self.net.norm,
             head_convolutions=self.net.head_convolutions,
+            decoders=decoders,
+            dropout_rate=dropout,
         )
+
+    def critic(self, channels: int) -> Critic:
+        """A new network that tells from maps of that many channels where they come from."""
+        return Critic(self.dims, channels, width=self.net.width, layers=min(4, self.net.levels))

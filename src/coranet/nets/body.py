@@ -1,37 +1,66 @@
-"""What a method may ask of a network: features once, then any of its named heads."""
+"""What a method may ask of a network: levels of features once, then any of its decoders and named heads."""
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Literal
 
 from torch import Tensor, nn
 
+Feature = Literal["levels", "decoders", "dropout"]
+"""What not every body has: features of several sizes, more decoders than one, dropout."""
+
 
 class Body(nn.Module):
-    """An encoder and a decoder whose last feature feeds named heads.
+    """An encoder and one decoder or more, whose last features feed named heads.
 
-    Calling it gives the logits of each head by name, all from one pass through encoder and decoder.
+    Calling it gives the logits of each head by name, all from one pass through the encoder. A head sits on the decoder of
+    its own name where there is one, else on `main`.
     """
 
     heads: nn.ModuleDict
+    decoders: nn.ModuleDict
+    """By name, each from a list of levels to a list of features. Empty where a network is one piece."""
     multiple: int
     """Every axis of the input must be a multiple of this."""
+    widths: tuple[int, ...]
+    """Channels of the levels that `encode` gives, finest first."""
 
     @abstractmethod
+    def encode(self, image: Tensor) -> list[Tensor]:
+        """The feature of each level, finest first."""
+
+    def decode(self, levels: list[Tensor], decoder: str = "main") -> list[Tensor]:
+        """The features of a decoder, coarsest first; the last is at full size."""
+        decoded: list[Tensor] = self.decoders[decoder](levels)
+        return decoded
+
     def features(self, image: Tensor) -> Tensor:
-        """The decoder's last feature, `(B, C, *S)` to `(B, F, *S)`."""
+        """The last feature of the main decoder, `(B, C, *S)` to `(B, F, *S)`."""
+        return self.decode(self.encode(image))[-1]
+
+    def read(self, levels: list[Tensor], heads: Sequence[str] | None = None) -> dict[str, Tensor]:
+        """Logits by head from the levels of an image, or from what was made of them; all heads where none are named."""
+        names = tuple(heads or self.heads)
+        last = {decoder: self.decode(levels, decoder)[-1] for decoder in dict.fromkeys(map(self.decoder_of, names))}
+        return {name: self.heads[name](last[self.decoder_of(name)]) for name in names}
 
     def forward(self, image: Tensor, heads: Sequence[str] | None = None) -> dict[str, Tensor]:
         """Logits by head; all heads where none are named."""
-        features = self.features(image)
-        return {name: self.heads[name](features) for name in (heads or self.heads)}
+        return self.read(self.encode(image), heads)
+
+    def decoder_of(self, head: str) -> str:
+        """The decoder a head sits on."""
+        return head if head in self.decoders else "main"
 
     def keeping(self, heads: Sequence[str]) -> Body:
-        """A copy that has only these heads."""
+        """A copy that has only these heads, and the decoders they sit on."""
         reduced = copy.deepcopy(self)
+        used = set(map(self.decoder_of, heads))
         reduced.heads = nn.ModuleDict({name: reduced.heads[name] for name in heads})
+        reduced.decoders = nn.ModuleDict({name: module for name, module in reduced.decoders.items() if name in used})
         return reduced
 
 

@@ -9,12 +9,15 @@ import torch
 from torch import Tensor, nn
 
 Norm = Literal["batch", "instance"]
+Upsampling = Literal["own", "other"]
+"""How a decoder up-samples: as the body's main one does, or the other way of transposed convolutions and linear ones."""
 PerAxis = int | tuple[int, ...]
 """One number for all axes, or one for each."""
 
 CONVOLUTION: dict[int, type[nn.Module]] = {2: nn.Conv2d, 3: nn.Conv3d}
 TRANSPOSED: dict[int, type[nn.Module]] = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
 MAX_POOL: dict[int, type[nn.Module]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
+DROPOUT: dict[int, type[nn.Module]] = {2: nn.Dropout2d, 3: nn.Dropout3d}
 NORM: dict[Norm, dict[int, type[nn.Module]]] = {
     "batch": {2: nn.BatchNorm2d, 3: nn.BatchNorm3d},
     "instance": {2: nn.InstanceNorm2d, 3: nn.InstanceNorm3d},
@@ -60,6 +63,26 @@ def head(dims: int, inputs: int, outputs: int, norm: Norm, convolutions: int, ke
     """
     body = [conv_norm_relu(dims, inputs, inputs, norm, kernel) for _ in range(convolutions)]
     return nn.Sequential(*body, CONVOLUTION[dims](inputs, outputs, 1))
+
+
+def dropout(dims: int, rate: float) -> nn.Module:
+    """Drops whole channels."""
+    return DROPOUT[dims](rate) if rate else nn.Identity()
+
+
+class Upsample(nn.Module):
+    """Twice the size: a transposed convolution of stride 2, or linear interpolation and a convolution of width 1."""
+
+    def __init__(self, dims: int, inputs: int, outputs: int, *, transposed: bool) -> None:
+        super().__init__()
+        kind = TRANSPOSED if transposed else CONVOLUTION
+        self.transposed = transposed
+        self.conv = kind[dims](inputs, outputs, 2, stride=2) if transposed else kind[dims](inputs, outputs, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`(B, inputs, *S)` to `(B, outputs, *2S)`."""
+        up: Tensor = self.conv(x)
+        return up if self.transposed else upsample_to(up, [2 * n for n in x.shape[2:]])
 
 
 def upsample_to(x: Tensor, size: Sequence[int]) -> Tensor:

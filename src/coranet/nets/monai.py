@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.nets.body import Body
-from coranet.nets.layers import Norm, head
+from coranet.nets.layers import Norm, Upsampling, head
 
 Arguments = dict[str, Any]
 
@@ -95,11 +95,18 @@ class MonaiBody(Body):
         levels: int = 4,
         norm: Norm = "batch",
         head_convolutions: int = 2,
+        decoders: Mapping[str, Upsampling] | None = None,
+        dropout_rate: float = 0.0,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        if decoders or dropout_rate:
+            what = "more than one decoder" if decoders else "dropout by rate"
+            raise InputError(
+                f"monai:{name} has not {what}, which this method or estimator needs. Use one of our own bodies."
+            )
         options = options or {}
-        self.name, self.width = name, width
+        self.name, self.widths, self.decoders = name, (width,), nn.ModuleDict()
         self.multiple = multiple_of(name, levels, options)
         constructor = _find(name)
         given = {**_fill(constructor, dims, channels, width), **_known(name, width, levels), **options}
@@ -114,24 +121,28 @@ class MonaiBody(Body):
             {head_: head(dims, width, outputs, norm, head_convolutions) for head_, outputs in heads.items()}
         )
 
-    def features(self, image: Tensor) -> Tensor:
-        """The network's (first) output."""
+    def encode(self, image: Tensor) -> list[Tensor]:
+        """The network's (first) output, its only level."""
         out = self.network(image)
         feature: Tensor = out[0] if isinstance(out, list | tuple) else out
-        expected = (len(image), self.width, *image.shape[2:])
+        expected = (len(image), *self.widths, *image.shape[2:])
         if feature.shape != expected:
             raise InputError(
                 f"monai:{self.name} makes {tuple(feature.shape)} of an image of {tuple(image.shape)}; a body gives "
                 f"{expected}. Choose another network, or change net.options."
             )
-        return feature
+        return [feature]
+
+    def decode(self, levels: list[Tensor], decoder: str = "main") -> list[Tensor]:
+        """The level as it is."""
+        return levels
 
     def _check(self, dims: int, channels: int, options: Mapping[str, Any]) -> None:
         """A pass of shapes alone, which costs no time, so that a network that is no body is refused before training."""
         size = options.get("img_size", options.get("input_image_size", max(128, 2 * self.multiple)))
         sizes = [size] * dims if isinstance(size, int) else size
         try:
-            copy.deepcopy(self).to("meta").features(torch.empty(2, channels, *sizes, device="meta"))
+            copy.deepcopy(self).to("meta").encode(torch.empty(2, channels, *sizes, device="meta"))
         except (InputError, ImportError):
             raise
         except NotImplementedError:  # an operation that has no shapes-only form; the first real pass is checked too

@@ -15,13 +15,26 @@ In two dimensions the third axis is left out everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from coranet.nets.body import Body
-from coranet.nets.layers import MAX_POOL, NORM, Norm, PerAxis, conv, conv_norm_relu, head, norm_relu, upsample_to
+from coranet.nets.layers import (
+    MAX_POOL,
+    NORM,
+    TRANSPOSED,
+    Norm,
+    PerAxis,
+    Upsampling,
+    conv,
+    conv_norm_relu,
+    dropout,
+    head,
+    norm_relu,
+    upsample_to,
+)
 
 DENSE_LAYERS, GROWTH = 3, 20
 
@@ -42,20 +55,25 @@ class ResNet18(Body):
         levels: int = 4,
         norm: Norm = "batch",
         head_convolutions: int = 2,
+        decoders: Mapping[str, Upsampling] | None = None,
+        dropout_rate: float = 0.0,
     ) -> None:
         super().__init__()
         widths = [width * 2**level for level in range(levels)]
+        self.widths = (width, *widths)
         kernel = (3, 3, 1)[:dims]
         self.multiple = self.multiple_for(levels)
         self.stem = conv_norm_relu(dims, channels, width, norm, (7, 7, 3)[:dims], (2, 2, 1)[:dims])
         self.stages = nn.ModuleList(
             _stage(dims, inputs, outputs, norm) for inputs, outputs in zip([width, *widths[:-1]], widths, strict=True)
         )
-        skips = [width, *widths[:-1]]
-        self.project = nn.ModuleList(
-            conv(dims, inputs, outputs, 1) for inputs, outputs in reversed([*zip(widths, skips, strict=True)])
+        self.dropout = dropout(dims, dropout_rate)
+        self.decoders = nn.ModuleDict(
+            {
+                name: DenseDecoder(dims, self.widths, norm, transposed=kind == "other", dropout_rate=dropout_rate)
+                for name, kind in {"main": "own", **(decoders or {})}.items()
+            }
         )
-        self.decoder = nn.ModuleList(DenseBlock(dims, 2 * w, w, norm, kernel) for w in reversed(skips))
         self.heads = nn.ModuleDict(
             {name: head(dims, width, outputs, norm, head_convolutions, kernel) for name, outputs in heads.items()}
         )
@@ -70,18 +88,43 @@ class ResNet18(Body):
         features = [self.stem(image)]
         for stage in self.stages:
             features.append(stage(features[-1]))
-        return features
+        return [*features[:-1], self.dropout(features[-1])]
 
-    def decode(self, features: list[Tensor]) -> Tensor:
-        """From these features to one of the size of the finest."""
-        *skips, x = features
-        for project, block, skip in zip(self.project, self.decoder, reversed(skips), strict=True):
-            x = block(torch.cat([skip, upsample_to(project(x), skip.shape[2:])], dim=1))
-        return x
 
-    def features(self, image: Tensor) -> Tensor:
-        """The decoder's last feature at full size."""
-        return upsample_to(self.decode(self.encode(image)), image.shape[2:])
+class DenseDecoder(nn.Module):
+    """From the levels' features, finest first, to one feature a level, coarsest first, and one at full size."""
+
+    def __init__(
+        self, dims: int, widths: Sequence[int], norm: Norm, *, transposed: bool, dropout_rate: float = 0.0
+    ) -> None:
+        super().__init__()
+        skips, coarser = [*reversed(widths[:-1])], [*reversed(widths[1:])]
+        kernel = (3, 3, 1)[:dims]
+        self.project = nn.ModuleList(
+            conv(dims, inputs, outputs, 1) for inputs, outputs in zip(coarser, skips, strict=True)
+        )
+        self.blocks = nn.ModuleList(DenseBlock(dims, 2 * w, w, norm, kernel) for w in skips)
+        # The first convolution keeps the third axis, so the last step leaves it as it is.
+        strides = [(2,) * dims] * len(skips) + [(2, 2, 1)[:dims]]
+        self.up = nn.ModuleList(
+            TRANSPOSED[dims](w, w, stride, stride=stride)
+            for w, stride in zip([*skips, widths[0]], strides, strict=True)
+            if transposed
+        )
+        self.dropout = dropout(dims, dropout_rate)
+
+    def forward(self, levels: list[Tensor]) -> list[Tensor]:
+        """Each level's feature; dropout is on the last."""
+        *skips, x = levels
+        features = []
+        for step, (project, block, skip) in enumerate(zip(self.project, self.blocks, reversed(skips), strict=True)):
+            x = block(torch.cat([skip, self._upsample(project(x), step, skip.shape[2:])], dim=1))
+            features.append(x)
+        full = [n if axis == 2 else 2 * n for axis, n in enumerate(x.shape[2:])]
+        return [*features, self.dropout(self._upsample(x, len(skips), full))]
+
+    def _upsample(self, x: Tensor, step: int, size: Sequence[int]) -> Tensor:
+        return self.up[step](x) if len(self.up) else upsample_to(x, size)
 
 
 class BasicBlock(nn.Module):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from coranet.nets.body import Body
-from coranet.nets.layers import MAX_POOL, TRANSPOSED, Norm, double_conv, head
+from coranet.nets.layers import MAX_POOL, Norm, Upsample, Upsampling, double_conv, dropout, head
 
 
 class UNet(Body):
@@ -27,17 +27,24 @@ class UNet(Body):
         levels: int = 4,
         norm: Norm = "batch",
         head_convolutions: int = 2,
+        decoders: Mapping[str, Upsampling] | None = None,
+        dropout_rate: float = 0.0,
     ) -> None:
         super().__init__()
-        widths = [width * 2**level for level in range(levels + 1)]
+        self.widths = tuple(width * 2**level for level in range(levels + 1))
         self.multiple = self.multiple_for(levels)
         self.encoder = nn.ModuleList(
             double_conv(dims, inputs, outputs, norm)
-            for inputs, outputs in zip([channels, *widths[:-1]], widths, strict=True)
+            for inputs, outputs in zip([channels, *self.widths[:-1]], self.widths, strict=True)
         )
         self.pool = MAX_POOL[dims](2)
-        self.up = nn.ModuleList(TRANSPOSED[dims](2 * w, w, 2, stride=2) for w in reversed(widths[:-1]))
-        self.decoder = nn.ModuleList(double_conv(dims, 2 * w, w, norm) for w in reversed(widths[:-1]))
+        self.dropout = dropout(dims, dropout_rate)
+        self.decoders = nn.ModuleDict(
+            {
+                name: UNetDecoder(dims, self.widths, norm, transposed=kind == "own", dropout_rate=dropout_rate)
+                for name, kind in {"main": "own", **(decoders or {})}.items()
+            }
+        )
         self.heads = nn.ModuleDict(
             {name: head(dims, width, outputs, norm, head_convolutions) for name, outputs in heads.items()}
         )
@@ -52,15 +59,26 @@ class UNet(Body):
         features = [self.encoder[0](image)]
         for block in self.encoder[1:]:
             features.append(block(self.pool(features[-1])))
-        return features
+        return [*features[:-1], self.dropout(features[-1])]
 
-    def decode(self, features: list[Tensor]) -> Tensor:
-        """From the levels' features to one at full size."""
-        *skips, x = features
-        for up, block, skip in zip(self.up, self.decoder, reversed(skips), strict=True):
+
+class UNetDecoder(nn.Module):
+    """From the levels' features, finest first, to one feature a level, coarsest first."""
+
+    def __init__(
+        self, dims: int, widths: Sequence[int], norm: Norm, *, transposed: bool, dropout_rate: float = 0.0
+    ) -> None:
+        super().__init__()
+        skips = [*reversed(widths[:-1])]
+        self.up = nn.ModuleList(Upsample(dims, 2 * w, w, transposed=transposed) for w in skips)
+        self.blocks = nn.ModuleList(double_conv(dims, 2 * w, w, norm) for w in skips)
+        self.dropout = dropout(dims, dropout_rate)
+
+    def forward(self, levels: list[Tensor]) -> list[Tensor]:
+        """Each level's feature; dropout is on the last."""
+        *skips, x = levels
+        features = []
+        for up, block, skip in zip(self.up, self.blocks, reversed(skips), strict=True):
             x = block(torch.cat([skip, up(x)], dim=1))
-        return x
-
-    def features(self, image: Tensor) -> Tensor:
-        """The decoder's last feature."""
-        return self.decode(self.encode(image))
+            features.append(x)
+        return [*features[:-1], self.dropout(features[-1])]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
 from coranet.nets.body import Body
-from coranet.nets.layers import CONVOLUTION, TRANSPOSED, Norm, conv_norm_relu, head, norm_relu
+from coranet.nets.layers import CONVOLUTION, Norm, Upsample, Upsampling, conv_norm_relu, dropout, head, norm_relu
 
 
 class VNet(Body):
@@ -28,9 +28,11 @@ class VNet(Body):
         levels: int = 4,
         norm: Norm = "batch",
         head_convolutions: int = 2,
+        decoders: Mapping[str, Upsampling] | None = None,
+        dropout_rate: float = 0.0,
     ) -> None:
         super().__init__()
-        widths = [width * 2**level for level in range(levels + 1)]
+        widths = self.widths = tuple(width * 2**level for level in range(levels + 1))
         counts = [min(level + 1, 3) for level in range(levels + 1)]
         self.multiple = self.multiple_for(levels)
         self.encoder = nn.ModuleList(
@@ -38,9 +40,12 @@ class VNet(Body):
             for inputs, outputs, count in zip([channels, *widths[1:]], widths, counts, strict=True)
         )
         self.down = nn.ModuleList(_down(dims, w, norm) for w in widths[:-1])
-        self.up = nn.ModuleList(_up(dims, w, norm) for w in reversed(widths[:-1]))
-        self.decoder = nn.ModuleList(
-            _block(dims, w, w, norm, count) for w, count in reversed([*zip(widths[:-1], counts[:-1], strict=True)])
+        self.dropout = dropout(dims, dropout_rate)
+        self.decoders = nn.ModuleDict(
+            {
+                name: VNetDecoder(dims, widths, counts, norm, transposed=kind == "own", dropout_rate=dropout_rate)
+                for name, kind in {"main": "own", **(decoders or {})}.items()
+            }
         )
         self.heads = nn.ModuleDict(
             {name: head(dims, width, outputs, norm, head_convolutions) for name, outputs in heads.items()}
@@ -56,18 +61,40 @@ class VNet(Body):
         features = [self.encoder[0](image)]
         for down, block in zip(self.down, self.encoder[1:], strict=True):
             features.append(block(down(features[-1])))
-        return features
+        return [*features[:-1], self.dropout(features[-1])]
 
-    def decode(self, features: list[Tensor]) -> Tensor:
-        """From the levels' features to one at full size."""
-        *skips, x = features
-        for up, block, skip in zip(self.up, self.decoder, reversed(skips), strict=True):
+
+class VNetDecoder(nn.Module):
+    """From the levels' features, finest first, to one feature a level, coarsest first."""
+
+    def __init__(
+        self,
+        dims: int,
+        widths: Sequence[int],
+        counts: Sequence[int],
+        norm: Norm,
+        *,
+        transposed: bool,
+        dropout_rate: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.up = nn.ModuleList(
+            nn.Sequential(Upsample(dims, 2 * w, w, transposed=transposed), norm_relu(dims, w, norm))
+            for w in reversed(widths[:-1])
+        )
+        self.blocks = nn.ModuleList(
+            _block(dims, w, w, norm, count) for w, count in reversed([*zip(widths[:-1], counts[:-1], strict=True)])
+        )
+        self.dropout = dropout(dims, dropout_rate)
+
+    def forward(self, levels: list[Tensor]) -> list[Tensor]:
+        """Each level's feature; dropout is on the last."""
+        *skips, x = levels
+        features = []
+        for up, block, skip in zip(self.up, self.blocks, reversed(skips), strict=True):
             x = block(up(x) + skip)
-        return x
-
-    def features(self, image: Tensor) -> Tensor:
-        """The decoder's last feature."""
-        return self.decode(self.encode(image))
+            features.append(x)
+        return [*features[:-1], self.dropout(features[-1])]
 
 
 def _block(dims: int, inputs: int, outputs: int, norm: Norm, count: int) -> nn.Sequential:
@@ -77,7 +104,3 @@ def _block(dims: int, inputs: int, outputs: int, norm: Norm, count: int) -> nn.S
 
 def _down(dims: int, inputs: int, norm: Norm) -> nn.Sequential:
     return nn.Sequential(CONVOLUTION[dims](inputs, 2 * inputs, 2, stride=2), norm_relu(dims, 2 * inputs, norm))
-
-
-def _up(dims: int, outputs: int, norm: Norm) -> nn.Sequential:
-    return nn.Sequential(TRANSPOSED[dims](2 * outputs, outputs, 2, stride=2), norm_relu(dims, outputs, norm))

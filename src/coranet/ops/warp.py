@@ -33,6 +33,14 @@ class Warp:
         move = [x.to(device, non_blocking=True) for x in (self.matrix, self.centre, self.target)]
         return Warp(move[0], move[1], move[2], self.shape)
 
+    def one(self, number: int) -> Warp:
+        """One of the warps."""
+        return Warp(self.matrix[number, None], self.centre[number, None], self.target[number, None], self.shape)
+
+    def shifted(self, lows: Tensor) -> Warp:
+        """For boxes of the sources that begin at these voxels."""
+        return Warp(self.matrix, self.centre, self.target - lows, self.shape)
+
     @property
     def upright(self) -> bool:
         """Whether windows are only cut, neither turned, scaled nor mirrored. For warps on the CPU."""
