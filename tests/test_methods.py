@@ -208,7 +208,7 @@ def test_on_labels_alone_keeps_the_heads():
 
 def test_names():
     assert find_method("coranet") is CoraNet
-    with pytest.raises(InputError, match=r"No method is called 'cora'. There are: coranet, .*supervised"):
+    with pytest.raises(InputError, match=r"No method is called 'cora'. There are: advent, .*supervised"):
         find_method("cora")
     with pytest.raises(InputError, match="between 0 and 1"):
         Softmax(threshold=1.5)

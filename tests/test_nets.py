@@ -250,7 +250,18 @@ def test_the_resnets_decoder_is_dense() -> None:
     assert count_parameters(net.decoders) == projections + sum(map(dense, skips))
 
 
-@pytest.mark.parametrize("body", NETS)
+def test_the_released_resnet_has_short_heads_before_the_last_step() -> None:
+    net = MakeNet(Net(body="resnet18", width=4, levels=2, head_convolutions=1), 3, 1, 2)({"main": 2, "con": 3})
+    kinds = [type(layer).__name__ for layer in net.heads["con"].modules() if not list(layer.children())]
+    assert kinds == ["BatchNorm3d", "ReLU", "Conv3d"]
+    x = image(dims=3, length=16)
+    levels = net.eval().encode(x)
+    half = net.heads["con"](net.decode(levels)[-2])
+    assert half.shape == (2, 3, 8, 16, 16)
+    assert torch.equal(net(x)["con"], upsample_to(half, x.shape[2:]))
+
+
+@pytest.mark.parametrize("body", ["unet", "vnet"])
 def test_the_released_heads_have_one_convolution(body: str) -> None:
     nets = [Net(body=body, width=4, levels=1, head_convolutions=n) for n in (1, 2)]
     sizes = [count_parameters(MakeNet(net, 2, 1, 2)()) for net in nets]

@@ -23,16 +23,18 @@ from coranet.methods.one_vs_rest import (
     merge_masks,
     merge_probabilities,
     merge_regions,
+    numbered_update,
     of_object,
     sub_task,
 )
 from coranet.methods.supervised import Supervised
 from coranet.nets import count_parameters
-from coranet.types import Regions
+from coranet.types import Regions, Terms, Trace, Update
 from coranet.uncertainty import Softmax
 from tests import oracles, tiny
+from tests.test_contract import WRAPPED
 
-every_method = pytest.mark.parametrize("name", METHODS)
+every_method = pytest.mark.parametrize("name", WRAPPED)
 MAPS = tuple(f"{k}.{name}" for k in (1, 2, 3) for name in ("label", "certain"))
 # Steps of 1/64 are exact in single precision, and meet one half and each other often.
 CONFIDENCES = arrays.arrays(
@@ -147,6 +149,18 @@ def test_networks_are_numbered_of_two_classes_and_start_apart():
     assert not torch.equal(*(next(nets[f"{k}.student"].parameters()) for k in (1, 2)))
 
 
+def test_rates_and_traces_are_kept():
+    """What an update says beside its loss holds for every object's."""
+
+    def loss(nets, batch, at):
+        return Terms(values={"one": torch.zeros(())}, traces={"seen": Trace(values=torch.ones(1, 1, 2, 2), decay=0.6)})
+
+    update = numbered_update(2, Update(name="critic", loss=loss, trains=("critic",), optimizer="critic", rate=0.1))
+    assert (update.name, update.trains, update.optimizer, update.rate) == ("2.critic", ("2.critic",), "2.critic", 0.1)
+    batch = tiny.batch()
+    assert update.loss({}, batch, tiny.at("train")).traces["2.seen"].decay == 0.6
+
+
 def test_an_object_s_number_is_read_whole():
     assert of_object(1, {"1.a": 1, "11.a": 2, "a": 3}) == {"a": 1}
 
@@ -255,7 +269,7 @@ def test_a_run_file_names_it_and_a_user_does_not():
 def test_wrong_settings_say_what_is_right():
     with pytest.raises(InputError, match="at least one object, not 0"):
         OneVsRest(inner=CoraNet(), objects=0)
-    with pytest.raises(InputError, match=r"set method\.inner\.dice"):
+    with pytest.raises(InputError, match="belongs to the method of each sub-task"):
         OneVsRest(inner=CoraNet(), objects=3, dice=1.0)
     with pytest.raises(InputError, match="objects is 5, but the labels have 3 objects"):
         OneVsRest(inner=CoraNet(), objects=5).nets(tiny.make_net(classes=4))

@@ -198,9 +198,10 @@ def test_every_image_of_a_pool_is_predicted_once_at_its_own_size(scans, small, f
     for size in ((32, 32), (16, 16)):
         chosen = replace(predictor, window=replace(predictor.window, size=size))
         seen = []
-        for index, prediction in chosen.over(pool):
+        for index, planes, prediction in chosen.over(pool):
             for row, image in enumerate(index.tolist()):
                 height, width = pool.sizes[image].tolist()
+                assert len(range(height)[planes]) == height  # small enough to be one part
                 alone = chosen(pool.images[image].unsqueeze(0)).probabilities
                 together = prediction.probabilities[row : row + 1, :, :height, :width]
                 torch.testing.assert_close(together, alone, atol=1e-4, rtol=1e-4)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from coranet.data.grid import Grid, mismatch, orientation_code
+from coranet.data.grid import Grid, mismatch, orientation, orientation_code
 from coranet.data.prepare import (
     Preparation,
     forward_image,
@@ -342,3 +342,22 @@ def test_voxels_that_are_not_finite_are_refused() -> None:
 def test_impossible_settings_are_refused(wrong: dict[str, tuple[float, ...]]) -> None:
     with pytest.raises(InputError):
         Preparation(**wrong)
+
+
+@pytest.mark.parametrize("degrees", [0, 30, 45, 45.0001, 135, 90])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_the_order_of_a_file_s_axes_never_decides_how_it_is_turned(degrees: float, axis: int) -> None:
+    """At 45 degrees two axes lie equally near: the same scan in any order and direction is still turned alike."""
+    turn = np.eye(3)
+    c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    first, second = (i for i in range(3) if i != axis)
+    turn[[first, first, second, second], [first, second, first, second]] = c, -s, s, c
+    found = set()
+    for axes in permutations(range(3)):
+        for signs in product((1, -1), repeat=3):
+            affine = np.eye(4)
+            affine[:3, :3] = (turn * signs)[:, axes]
+            geometry = Geometry(shape=(3, 4, 5), affine=tuple(map(tuple, affine.tolist())))
+            turned, flips = orientation(geometry)
+            found.add(tuple((affine[:3, turned] * np.where(flips, -1, 1)).round(6).ravel().tolist()))
+    assert len({tuple(value + 0.0 for value in one) for one in found}) == 1

@@ -14,6 +14,7 @@ from coranet.data.datasets.phantom import Phantom, write_folder
 from coranet.data.pools import Patches, Slices
 from coranet.data.readers import nifti
 from coranet.engine import checkpoint
+from coranet.engine.estimate import estimate_seconds
 from coranet.engine.run import Run
 from coranet.engine.trained import Trained
 from coranet.engine.trainer import Trainer
@@ -106,12 +107,13 @@ def test_the_paper_s_preset_for_volumes(volumes, options):
 
 
 def test_the_paper_s_preset_takes_12_labels_of_many(tmp_path, options):
+    """And keeps none of them for validation, unless told."""
     root = write_folder(
         tmp_path / "many", Phantom(shape=(24, 24, 24), slice_gap=(1.4, 1.6)), seed=1, labelled=15, unlabelled=0, test=0
     )
     heard = []
-    run, _ = make_run(root, options(preset="paper", patch=(16, 16, 16)), CPU, say=heard.append)
-    assert (len(run.split.labelled), len(run.split.unlabelled)) == (12, 3)
+    run, _ = make_run(root, options(preset="paper", patch=(32, 16, 16), val=None), CPU, say=heard.append)
+    assert (len(run.split.labelled), len(run.split.unlabelled), len(run.split.val)) == (12, 3, 0)
     assert any("uses 12 labels" in line for line in heard)
 
 
@@ -212,11 +214,44 @@ def test_resuming_on_volumes_gives_the_same_weights_to_the_bit(volumes, options,
         ({"net": "unet"}, "--net unet: the run was begun with vnet"),
         ({"patch": (16, 16, 16)}, r"--patch .16, 16, 16.: the run was begun with"),
         ({"classes": "binary"}, "--classes binary: the run was begun with native"),
+        ({"preset": "paper"}, "--preset paper: the run was begun with auto"),
+        ({"labelled": 1}, "--labelled 1: the run was begun with 2"),
+        ({"val": 0}, "--val 0: the run was begun with 1"),
+        ({"overrides": (("net.width", "8"),)}, "--set net.width=8: the run was begun with another value"),
     ],
 )
 def test_a_run_is_continued_as_it_was_begun(runs, volumes, options, changes, said):
     with pytest.raises(InputError, match=said):
-        train(volumes, runs["native"], options(**{"steps": 12, **changes}), resume=True)
+        train(volumes, runs["native"], options(**{"steps": 12, "val": None, **changes}), resume=True)
+
+
+def test_a_binary_run_is_not_continued_as_a_native_one(runs, volumes, options):
+    with pytest.raises(InputError, match="--classes native: the run was begun with binary"):
+        train(volumes, runs["binary"], options(steps=12, val=1, classes="native"), resume=True)
+
+
+def test_the_same_command_continues_a_run(runs, volumes, options):
+    before = checkpoint.load(runs["binary"] / "last.pt", CPU)["step"]
+    train(volumes, runs["binary"], options(steps=12, val=1, classes="binary", preset="auto"), resume=True)
+    assert checkpoint.load(runs["binary"] / "last.pt", CPU)["step"] == before == 12
+
+
+def test_heads_may_get_their_first_gradient_late_with_sgd(volumes, options, tmp_path):
+    late = (*SMALL, ("method.pretrain_epochs", "0"))
+    train(volumes, tmp_path / "run", options(preset="la", patch=(16, 16, 12), steps=3, overrides=late))
+    assert (tmp_path / "run/last.pt").exists()
+
+
+def test_the_estimate_counts_windows(volumes, options, tmp_path):
+    """Of volumes larger than a window, nothing whole is predicted beforehand, and nothing that is not done is counted."""
+    run, store = make_run(volumes, options(patch=(8, 8, 12), method="supervised"), CPU)
+    trainer = Trainer(run, store, tmp_path, CPU)
+    predictor = trainer.predictor()
+    assert predictor.windows(trainer.unlabelled) == 4 * 7 * 6 * 3
+    seen = []
+    trainer.nets["student"].register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
+    estimate_seconds(trainer)
+    assert sum(seen) < 40  # a few windows and two steps
 
 
 def test_relabelling_predicts_whole_volumes_at_half_a_window(volumes, options, tmp_path):
@@ -354,7 +389,7 @@ def test_scans_with_fewer_slices_than_the_window_are_trained_on(tmp_path, option
 
 def test_volumes_of_one_slice_are_refused(tmp_path, options):
     root = write_folder(tmp_path / "thin", Phantom(shape=(24, 24, 1)), seed=5, labelled=2, unlabelled=2, test=0)
-    with pytest.raises(InputError, match=r"phantom_000: is one voxel thin.*--dims 2"):
+    with pytest.raises(InputError, match=r"phantom_000 .and 3 more.: is one voxel thin.*--dims 2"):
         make_run(root, options(dims=3), CPU)
 
 
@@ -372,6 +407,10 @@ def test_a_class_that_no_labelled_case_shows_is_named(tmp_path, volumes, options
 def test_windows_that_do_not_fit_the_network_are_refused(volumes, options):
     with pytest.raises(InputError, match=r"multiples of 4, not 16 x 18 x 12.*--patch"):
         make_run(volumes, options(patch=(16, 18, 12)), CPU)
+    with pytest.raises(InputError, match=r"Windows of 4 x 4 x 4 shrink to one voxel.*--patch"):
+        make_run(volumes, options(patch=(4, 4, 4)), CPU)
+    with pytest.raises(InputError, match="voxels between windows would be left out"):
+        make_run(volumes, options(overrides=(*SMALL, ("data.window.stride", "[64, 64, 64]"))), CPU)
     with pytest.raises(InputError, match="--patch 16 16: has 2 numbers, and --dims 3 needs as many"):
         make_run(volumes, options(dims=3, patch=(16, 16)), CPU)
 
@@ -394,6 +433,16 @@ def test_too_little_memory_says_what_to_lower(volumes, options, tmp_path, monkey
     ):
         train(volumes, tmp_path / "run", options())
     assert checkpoint.load(tmp_path / "run/last.pt", CPU)["step"] == 0
+
+
+def test_scans_that_do_not_fit_on_the_device_say_so(volumes, options, tmp_path, monkeypatch):
+    def fail(*arguments, **named):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("coranet.data.pools.Pool.load", fail)
+    with pytest.raises(InputError, match=r"Not enough memory for the scans on cpu.*--split"):
+        train(volumes, tmp_path / "run", options())
+    assert not (tmp_path / "run").exists()
 
 
 def test_too_little_memory_for_a_scan_says_so(runs, monkeypatch):

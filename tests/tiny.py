@@ -30,8 +30,12 @@ def sample(dims, classes, *, labelled, seed, maps=(), count=2, outside=True):
 
 
 def stored_map(name, classes, shape, generator):
-    """Random values of `label` or `certain`; under an object's number, as in `2.label`, the label is its own: 0 or 1."""
+    """Random values of `label`, `certain` or the traced `ensemble`, as in `2.label` an object's own: of two classes."""
     number, _, kind = name.rpartition(".")
+    if kind == "ensemble":  # of past predictions, and how much was seen of each
+        seen = torch.rand(shape[0], 1, *shape[1:], generator=generator)
+        past = torch.rand(shape[0], 2 if number else classes, *shape[1:], generator=generator).softmax(dim=1)
+        return torch.cat([seen * past, seen], dim=1)
     if kind == "certain":
         return (torch.rand(shape, generator=generator) < 0.6).to(torch.uint8)
     assert kind == "label"

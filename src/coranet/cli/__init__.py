@@ -8,6 +8,7 @@ from typing import Protocol
 
 import tyro
 
+from coranet.cli.compare import Compare
 from coranet.cli.demo import Demo
 from coranet.cli.doctor import Doctor
 from coranet.cli.evaluate import Evaluate
@@ -31,6 +32,7 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "train": Train,
     "predict": Predict,
     "evaluate": Evaluate,
+    "compare": Compare,
     "methods": Methods,
 }
 
@@ -41,6 +43,7 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet train SCANS --out RUN                 prepare, split and train
     coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions
     coranet evaluate FOLDER LABELS                honest scores
+    coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
 """
 
 

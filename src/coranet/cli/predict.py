@@ -14,8 +14,8 @@ class Predict:
     """Label scans with a trained run, and mark what is uncertain.
 
     For each scan: <case>.nii.gz, the label map, and <case>_uncertain.nii.gz, 1 where it should be looked at: where the
-    conservative and the radical head disagree, or for other methods where no class reaches a probability of 0.9. Grid and
-    affine are the scan's own.
+    conservative and the radical head disagree, or what another estimator that the run was trained with says, or for other
+    methods where no class reaches a probability of 0.9. Grid and affine are the scan's own.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -25,7 +25,8 @@ class Predict:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Where predictions go."""
     only: Annotated[
-        Literal["labelled", "unlabelled", "val", "test"] | None, tyro.conf.arg(help_behavior_hint="(default: all)")
+        Literal["labelled", "unlabelled", "val", "test"] | None,
+        tyro.conf.arg(metavar="{labelled,unlabelled,val,test}", help_behavior_hint="(default: all)"),
     ] = None
     """Predict only the cases that the run's split lists there."""
     probabilities: bool = False
@@ -33,9 +34,11 @@ class Predict:
     masks: bool = False
     """Also write <case>_conservative.nii.gz and <case>_radical.nii.gz, where the method has them."""
     stride: Annotated[
-        tuple[int, ...] | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: the run's, or half a window)")
+        tuple[int, ...] | None,
+        tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the run's, or half a window)"),
     ] = None
-    """Voxels between windows: three numbers for volumes (x y z: right, front, up), such as 16 16 4."""
+    """Voxels between windows: three numbers for volumes (right, front, up), such as 16 16 4, two for slices. Comes after
+    SCANS."""
     no_uncertainty: bool = False
     """Load and run the encoder and its main head alone."""
     device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (

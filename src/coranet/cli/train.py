@@ -26,21 +26,29 @@ class Train:
     """A raw folder, or a prepared store."""
     out: Annotated[Path, tyro.conf.arg(metavar="RUN")]
     """The run folder to make."""
-    preset: Literal["auto", "paper", "la", "released"] = "auto"
+    preset: Annotated[
+        Literal["auto", "paper", "la", "released"] | None,
+        tyro.conf.arg(metavar="{auto,paper,la,released}", help_behavior_hint="(default: auto)"),
+    ] = None
     """auto picks body, width, window and batch from data and device; paper is the paper's setting, la the field's for the
     left atrium, released that of the paper's released code."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: coranet)")] = None
     """One that `coranet methods` lists, or your own as ./mine.py:Mine."""
-    dims: Annotated[Literal[2, 3] | None, tyro.conf.arg(help_behavior_hint="(default: chosen from the data)")] = None
+    dims: Annotated[
+        Literal[2, 3] | None, tyro.conf.arg(metavar="{2,3}", help_behavior_hint="(default: chosen from the data)")
+    ] = None
     """Train on slices or on volumes."""
     net: Annotated[
         str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: unet for slices, vnet for volumes)")
     ] = None
     """unet, vnet, resnet18, or a network of MONAI as monai:NAME (needs the extra coranet[monai])."""
-    classes: Literal["native", "binary"] = "native"
+    classes: Annotated[
+        Literal["native", "binary"] | None,
+        tyro.conf.arg(metavar="{native,binary}", help_behavior_hint="(default: native)"),
+    ] = None
     """Several classes in one network, or one binary network for each as in the paper, merged by confidence."""
-    patch: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="N", help_behavior_hint=_BY_PRESET)] = None
-    """Size of the window: three numbers for volumes (x y z: right, front, up), two for slices."""
+    patch: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint=_BY_PRESET)] = None
+    """Size of the window: three numbers for volumes (right, front, up), two for slices. Comes after DATA."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint=_BY_PRESET)] = None
     """How long to train; the method's phases keep their proportion."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="S", help_behavior_hint="(default: 0)")] = None

@@ -60,7 +60,7 @@ class Batches:
         for row, number in enumerate(index):
             lows, shape = warp.one(row).reach(self.unlabelled.sizes[number].unsqueeze(0))
             back = warp.one(row).shifted(lows).inverse(shape).to(memory.device)
-            points, size = back.points(), torch.tensor([warp.shape], device=memory.device)
+            points, size = back.points(), torch.tensor([warp.shape]).to(memory.device, non_blocking=True)
             seen, origin = inside(points, size)[0], torch.zeros_like(size)
             for name, trace in traces.items():
                 values = sample_image(trace.values[row].float().unsqueeze(0), points, size, origin)[0]
@@ -110,6 +110,7 @@ def _view(
     """Image, what of it is valid, and maps, through one warp."""
     lows, shape = warp.corners() if warp.upright else warp.reach(sizes)
     corners = lows.tolist()
+    lows, sizes = lows.to(device, non_blocking=True), sizes.to(device, non_blocking=True)
 
     def boxes(sources: Sequence[Tensor]) -> Tensor:
         return torch.stack([cut(source, low, shape) for source, low in zip(sources, corners, strict=True)])
@@ -123,8 +124,8 @@ def _view(
     }
     if warp.upright:
         soft = {name: values.float() for name, values in whole.items()}
-        return pixels, _covered(lows, sizes, shape).to(device, non_blocking=True), kept | soft
-    moved, lows, sizes = warp.to(device), lows.to(device, non_blocking=True), sizes.to(device, non_blocking=True)
+        return pixels, _covered(lows, sizes, shape), kept | soft
+    moved = warp.to(device)
     points = moved.points()
     image = sample_image(pixels, points, sizes, lows)
     if kept:
@@ -136,9 +137,9 @@ def _view(
 
 def _covered(lows: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Where an upright window lies on its image: `(B, *S)`."""
-    covered = torch.ones(len(lows), *shape, dtype=torch.bool)
+    covered = torch.ones(len(lows), *shape, dtype=torch.bool, device=lows.device)
     for axis, length in enumerate(shape):
-        place = torch.arange(length) + lows[:, axis, None]
+        place = torch.arange(length, device=lows.device) + lows[:, axis, None]
         along = (place >= 0) & (place < sizes[:, axis, None])
         covered &= along.view(len(lows), *(length if i == axis else 1 for i in range(len(shape))))
     return covered

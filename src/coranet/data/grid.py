@@ -119,7 +119,14 @@ def _box(inside: NDArray[np.bool_]) -> slice:
 def orientation(geometry: Geometry) -> tuple[Axes, tuple[bool, bool, bool]]:
     """`axes` and `flips` that bring an array to RAS+: the permutation that lies nearest to the axes of the world."""
     directions = np.array(geometry.affine)[:3, :3] / geometry.spacing
-    x, y, z = max(permutations(range(3)), key=lambda axes: np.abs(directions[range(3), axes]).sum())
+
+    def nearness(axes: tuple[int, ...]) -> tuple[float, ...]:
+        """How near the axes lie to those of the world; where that is a tie, where they point, whatever their order."""
+        chosen = directions[:, axes]
+        turned = chosen * np.where(np.diag(chosen) < 0, -1, 1)
+        return (round(float(np.diag(turned).sum()), 6), *np.round(turned, 6).ravel().tolist())
+
+    x, y, z = max(permutations(range(3)), key=nearness)
     right, front, up = (bool(directions[i, axis] < 0) for i, axis in enumerate((x, y, z)))
     return (x, y, z), (right, front, up)
 

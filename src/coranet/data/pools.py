@@ -172,18 +172,20 @@ class CaseMemory:
         self.device = pool.device
         self.flat: dict[str, Tensor] = {}
         """All images' voxels in one row, `(V,)` or `(M, V)`, by map: what is saved."""
+        self.views: dict[str, tuple[Tensor, ...]] = {}
 
     def __getitem__(self, name: str) -> tuple[Tensor, ...]:
         """One map of every image, `(*S)` or `(M, *S)` each."""
-        rows = torch.split(self.flat[name], self.lengths, dim=-1)
-        return tuple(row.view(*row.shape[:-1], *size) for row, size in zip(rows, self.sizes, strict=True))
+        return self.views[name]
 
-    def write(self, index: Tensor, maps: dict[str, Tensor]) -> None:
-        """Keep maps of some images, each `(B, *S)`; what reaches beyond an image is dropped."""
+    def write(self, index: Tensor, maps: dict[str, Tensor], planes: slice = slice(None)) -> None:
+        """Keep maps of some images, or of some planes of theirs, each `(B, *S)`; what reaches beyond them is dropped."""
         for name, values in maps.items():
             kept = self._room(name, (), torch.uint8)
             for number, value in zip(index.tolist(), values, strict=True):
-                kept[number].copy_(value[tuple(slice(n) for n in self.sizes[number])])
+                place = kept[number][planes]
+                own = tuple(map(slice, map(min, place.shape, value.shape)))
+                place[own].copy_(value[own])
 
     def average(self, name: str, number: int, low: Sequence[int], values: Tensor, seen: Tensor, decay: float) -> None:
         """Average values `(M, *box)` into one image's map where they are seen, `(*box)`, from voxel `low` on."""
@@ -193,11 +195,17 @@ class CaseMemory:
 
     def _room(self, name: str, lead: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
         if name not in self.flat:
-            self.flat[name] = torch.zeros(*lead, sum(self.lengths), dtype=dtype, device=self.device)
+            self._hold(name, torch.zeros(*lead, sum(self.lengths), dtype=dtype, device=self.device))
         return self[name]
+
+    def _hold(self, name: str, flat: Tensor) -> None:
+        rows = torch.split(flat, self.lengths, dim=-1)
+        self.flat[name] = flat
+        self.views[name] = tuple(row.view(*row.shape[:-1], *size) for row, size in zip(rows, self.sizes, strict=True))
 
     def load(self, flat: dict[str, Tensor]) -> None:
         """What `flat` was when it was saved."""
         if any(row.shape[-1] != sum(self.lengths) for row in flat.values()):
             raise InputError("The kept maps are of other images than the run's. Start the run anew.")
-        self.flat = flat
+        for name, row in flat.items():
+            self._hold(name, row)

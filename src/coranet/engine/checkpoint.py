@@ -49,7 +49,8 @@ def load_weights(nets: Mapping[str, nn.Module], states: Mapping[str, Mapping[str
     for name, net in nets.items():
         if name not in states:
             raise InputError(
-                f"{source}: has no network {name!r}; it holds {', '.join(states)}. It is another method's."
+                f"{source}: has no network {name!r}; it holds {', '.join(states)}. "
+                "It is another method's, or of other --classes."
             )
         mine, theirs = net.state_dict(), states[name]
         different = [key for key in mine if key not in theirs or mine[key].shape != theirs[key].shape]
@@ -57,6 +58,6 @@ def load_weights(nets: Mapping[str, nn.Module], states: Mapping[str, Mapping[str
         if different:
             raise InputError(
                 f"{source}: a checkpoint from another network; {len(different)} of its tensors differ, the first is "
-                f"{different[0]}. Train with the same body, width, classes and heads as that run."
+                f"{different[0]}. Train with the same --dims, --net, width, classes and heads as that run."
             )
         net.load_state_dict(theirs)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
 from coranet.data.pools import CaseMemory
-from coranet.engine.predictor import Predictor
 from coranet.engine.step import backward, laid_out, progress
 from coranet.engine.timeline import Stretch
+from coranet.ops.warp import cut
 from coranet.types import Nets
 
 if TYPE_CHECKING:
@@ -21,22 +22,29 @@ if TYPE_CHECKING:
 
 def estimate_seconds(trainer: Trainer) -> float:
     """For the steps that are left, with relabelling and validation."""
-    run, pool = trainer.run, trainer.unlabelled or trainer.labelled
-    nets, memory = copy.deepcopy(trainer.nets), None
-    predictor = Predictor(run.method, run.method.inference_net(nets), run.data.window, run.accel)
-    index, prediction = next(predictor.over(pool))
+    nets, timeline, train = copy.deepcopy(trainer.nets), trainer.timeline, trainer.run.train
+    ahead = [(s, s.stop - max(s.start, trainer.done)) for s in timeline if s.stop > trainer.done]
+    per_window, memory = _look(trainer, nets)
+    seconds = sum(left * _step_seconds(trainer, nets, memory, stretch) for stretch, left in ahead)
+    predictor = trainer.predictor()
     if trainer.unlabelled:
-        memory = CaseMemory(trainer.unlabelled)
+        refreshes = sum(stretch.refreshes * left / (stretch.stop - stretch.start) for stretch, left in ahead)
+        seconds += refreshes * per_window * predictor.windows(trainer.unlabelled)
+    checks = train.checks * (1 - trainer.done / train.steps)
+    return seconds + checks * per_window * (1 + (predictor.windows(trainer.val) if trainer.val else 0))
+
+
+def _look(trainer: Trainer, nets: Nets) -> tuple[float, CaseMemory | None]:
+    """How long one window takes to predict, and a memory that holds what would be kept of a few."""
+    run, pool = trainer.run, trainer.unlabelled or trainer.labelled
+    predictor = replace(trainer.predictor(), net=run.method.inference_net(nets))
+    index = torch.arange(min(len(pool), 2))
+    some = torch.stack([cut(pool.images[i], [0] * run.data.window.dims, run.data.window.size) for i in index.tolist()])
+    prediction = predictor(some)
+    memory = CaseMemory(trainer.unlabelled) if trainer.unlabelled else None
+    if memory is not None:
         memory.write(index, run.method.remember(prediction))
-    per_image = _seconds(trainer.device, lambda: next(predictor.over(pool))) / len(index)
-    seconds = 0.0
-    for stretch in trainer.timeline:
-        left = stretch.stop - max(stretch.start, trainer.done)
-        if left > 0:
-            seconds += left * _step_seconds(trainer, nets, memory, stretch)
-            seconds += stretch.refreshes * left / (stretch.stop - stretch.start) * per_image * len(pool)
-    share_left = 1 - trainer.done / run.train.steps
-    return seconds + run.train.checks * share_left * per_image * (len(trainer.val) if trainer.val else 1)
+    return _seconds(trainer.device, lambda: predictor(some)) / len(index), memory
 
 
 def _step_seconds(trainer: Trainer, nets: Nets, memory: CaseMemory | None, stretch: Stretch) -> float:

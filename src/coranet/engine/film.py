@@ -20,11 +20,12 @@ def keep_picture(path: Path, pool: Pool, predictor: Predictor) -> None:
 
     Of a volume one window is predicted, the one in its middle.
     """
-    at = pool.cases.count(pool.cases[0]) // 2
+    at = shown = pool.cases.count(pool.cases[0]) // 2
     image = pool.images[at]
     if image.ndim == 4:
         corner = [max(n - w, 0) // 2 for n, w in zip(image.shape[1:], predictor.window.size, strict=True)]
         image = cut(image, corner, tuple(map(min, image.shape[1:], predictor.window.size)))
+        shown = corner[-1] + image.shape[-1] // 2
     prediction = predictor(image.unsqueeze(0))
     maps = {"prediction": prediction.probabilities.argmax(dim=1)}
     if prediction.regions is not None:
@@ -32,7 +33,7 @@ def keep_picture(path: Path, pool: Pool, predictor: Predictor) -> None:
     planes: dict[str, Any] = {name: _plane(values[0].to(torch.uint8)) for name, values in maps.items()}
     path.parent.mkdir(exist_ok=True)
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, image=_plane(image[0]), case=pool.cases[at], slice=at, **planes)
+    np.savez_compressed(buffer, image=_plane(image[0]), case=pool.cases[at], slice=shown, **planes)
     write_atomically(path, buffer.getvalue())
 
 

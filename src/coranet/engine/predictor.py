@@ -15,7 +15,7 @@ from coranet.engine.run import Accel
 from coranet.methods import Method
 from coranet.nets import Body
 from coranet.ops.confusion import dice_from_counts, overlap_counts
-from coranet.ops.windows import blend_parts, predict_windows
+from coranet.ops.windows import blend_parts, predict_windows, starts
 from coranet.types import Prediction
 
 PART_BYTES = 2**31
@@ -50,29 +50,22 @@ class Predictor:
 
     def __call__(self, images: Tensor) -> Prediction:
         """Of images `(B, C, *S)` of any size, on the device."""
-        training = self.net.training
-        self.net.eval()
-        try:
-            maps = predict_windows(
-                self._infer,
-                images,
-                self.window.size,
-                stride=self.stride,
-                blend=self.window.blend,
-                batch=self._batch(images.device),
-            )
-        finally:
-            self.net.train(training)
+        maps = predict_windows(
+            self._infer,
+            images,
+            self.window.size,
+            stride=self.stride,
+            blend=self.window.blend,
+            batch=self._batch(images.device),
+        )
         return self._decide(maps)
 
     def parts(self, images: Tensor, device: torch.device) -> Iterator[tuple[tuple[slice, ...], Prediction]]:
         """Of images `(B, C, *S)` wherever they are: places in `(B, *S)`, and what is said there, on the device.
 
         Images that fit into a window are taken some at a time; larger ones one after the other, a few planes of the first
-        axis at a time, so that nothing of the size of a whole volume need lie on the device. Leaves the network in
-        evaluation mode.
+        axis at a time, so that nothing of the size of a whole volume need lie on the device.
         """
-        self.net.eval()
         batch = self._batch(device)
         if all(n <= w for n, w in zip(images.shape[2:], self.window.size, strict=True)):
             for start in range(0, len(images), batch):
@@ -95,34 +88,41 @@ class Predictor:
                 decided = self._decide({name: values.unsqueeze(0) for name, values in maps.items()})
                 yield (slice(number, number + 1), along), decided
 
-    def over(self, pool: Pool) -> Iterator[tuple[Tensor, Prediction]]:
-        """Every image of a pool: which ones, and maps that hold each one's prediction at its near corner.
+    def over(self, pool: Pool) -> Iterator[tuple[Tensor, slice, Prediction]]:
+        """Every image of a pool: which ones, which planes of their first axis, and what is said there.
 
-        Images that fit into a window are padded and predicted together, whatever their sizes; larger ones by size.
+        Images that fit into a window are padded and predicted together, whatever their sizes: what is said of each lies at
+        the near corner. Larger ones are predicted one after the other, in parts.
         """
         together, fits = self._batch(pool.device), (pool.sizes <= torch.tensor(self.window.size)).all(dim=1)
         for index in torch.split(fits.nonzero().flatten(), together):
             if len(index):
-                yield index, self(pool.padded(index, self.window.size))
-        for size in torch.unique(pool.sizes[~fits], dim=0):
-            alike = (pool.sizes == size).all(dim=1).nonzero().flatten()
-            for index in torch.split(alike, together):
-                yield index, self(torch.stack([pool.images[number] for number in index.tolist()]))
+                yield index, slice(None), self(pool.padded(index, self.window.size))
+        for number in (~fits).nonzero().flatten():
+            for (_, planes), prediction in self.parts(pool.images[number].unsqueeze(0), pool.device):
+                yield number.unsqueeze(0), planes, prediction
 
     def dice(self, pool: Pool, classes: Mapping[str, str]) -> dict[str, float]:
         """Mean over cases of the Dice of each object, on the store's grid, and the mean of those."""
         assert pool.labels is not None
         counts: dict[str, Tensor] = {}
-        for index, prediction in self.over(pool):
+        for index, planes, prediction in self.over(pool):
             guess = prediction.probabilities.argmax(dim=1)
             for row, number in enumerate(index.tolist()):
-                label = pool.labels[number]
+                label = pool.labels[number][planes]
                 mine = guess[row][tuple(slice(n) for n in label.shape)]
                 both = overlap_counts(mine, label.long(), len(classes))
                 counts[pool.cases[number]] = counts.get(pool.cases[number], 0) + both
         scores = torch.stack([dice_from_counts(count) for count in counts.values()]).nanmean(dim=0)[1:]
         named = dict(zip(list(classes.values())[1:], scores.tolist(), strict=True))
         return {"mean": float(scores.nanmean()), **named}
+
+    def windows(self, pool: Pool) -> int:
+        """How many windows `over` predicts."""
+        stride = self.stride or tuple(max(w // 2, 1) for w in self.window.size)
+        axes = list(zip(self.window.size, stride, strict=True))
+        each = ([len(starts(n, w, s)) for n, (w, s) in zip(size, axes, strict=True)] for size in pool.sizes.tolist())
+        return sum(math.prod(counts) for counts in each)
 
     def _batch(self, device: torch.device) -> int:
         """Windows that are predicted together: as many as keep a processor's cache, or a GPU, busy.
@@ -132,8 +132,15 @@ class Predictor:
         return max((2**22 if device.type == "cuda" else 2**18) // math.prod(self.window.size), 2)
 
     def _infer(self, image: Tensor) -> dict[str, Tensor]:
-        with torch.no_grad(), arithmetic(self.accel, image.device):
-            return self.method.infer(self.net, in_layout(image, self.accel), uncertainty=self.uncertainty)
+        training = self.net.training
+        if training:
+            self.net.eval()
+        try:
+            with torch.no_grad(), arithmetic(self.accel, image.device):
+                return self.method.infer(self.net, in_layout(image, self.accel), uncertainty=self.uncertainty)
+        finally:
+            if training:
+                self.net.train()
 
     def _decide(self, maps: Mapping[str, Tensor]) -> Prediction:
         return self.method.decide(maps, uncertainty=self.uncertainty)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 
 from coranet.data.augment import Augment
-from coranet.data.pools import Slices, Window
+from coranet.data.pools import Patches, Slices, Window
 from coranet.data.splits import Split
 from coranet.engine.codec import decode, encode, kind_of
 from coranet.errors import InputError
@@ -21,6 +21,7 @@ from coranet.files import write_atomically
 from coranet.methods import Method
 from coranet.methods.coranet import CoraNet
 from coranet.nets import NETS, Net
+from coranet.ops.windows import check_stride
 from coranet.version import __version__
 
 
@@ -122,6 +123,13 @@ class Run:
                 f"{self.net.body} of {self.net.levels} levels takes windows whose sides are multiples of {multiple}, "
                 f"not {' x '.join(map(str, size))}. Change --patch, or net.levels."
             )
+        if all(n == multiple for n in size):
+            raise InputError(
+                f"Windows of {' x '.join(map(str, size))} shrink to one voxel in {self.net.body} of {self.net.levels} "
+                "levels, which leaves nothing to normalise. Widen --patch, or lower net.levels."
+            )
+        if isinstance(self.data.window, Patches) and self.data.window.stride is not None:
+            check_stride(self.data.window.stride, size)
 
     @property
     def classes(self) -> int:

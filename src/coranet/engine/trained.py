@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coranet.data.batches import mix
 from coranet.data.datasets.folder import scan_cases
 from coranet.data.pools import Patches
 from coranet.data.prepare import Preparation, prepare_case, restore_labels, restore_probabilities
@@ -104,11 +105,14 @@ class Trained:
                 "Predict it with a run of --dims 2, or give the whole volume."
             )
         settings = decode(Preparation, self.run.data.preparation, "preparation")
-        prepared = prepare_case(volumes, None, settings)
-        images = torch.from_numpy(np.ascontiguousarray(window.split(prepared.image)))
-        resampled = any(scale != 1 for scale in prepared.grid.scale)
         with memory_for("this scan", "Predict it with --no-uncertainty, on a smaller grid, or on a larger machine."):
-            whole = self._assemble(images, soft=probabilities or resampled)
+            prepared = prepare_case(volumes, None, settings)
+            images = torch.from_numpy(np.ascontiguousarray(window.split(prepared.image)))
+            resampled = any(scale != 1 for scale in prepared.grid.scale)
+            gpus = [self.device] if self.device.type == "cuda" else []
+            with torch.random.fork_rng(gpus):  # estimators that draw at random say the same of a scan every time
+                torch.manual_seed(mix(self.run.seed, "predict"))
+                whole = self._assemble(images, soft=probabilities or resampled)
 
             def restored(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
                 return restore_labels(window.join(mask), prepared.grid)
@@ -155,8 +159,9 @@ class Trained:
             The names of the cases.
         """
         cases = [case for case in scan_cases(scans, self.run.data.channels) if only is None or case.name in only]
-        if not cases:
-            raise InputError(f"{scans}: holds none of the cases asked for.")
+        if absent := sorted({*(only or ())} - {case.name for case in cases}):
+            listed = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
+            raise InputError(f"{scans}: has not {len(absent)} of the {len(only or ())} cases asked for: {listed}.")
         folder = scans if scans.is_dir() else scans.parent
         if out.resolve() == folder.resolve():
             raise InputError(f"{out}: holds the scans themselves. Write predictions to another folder.")

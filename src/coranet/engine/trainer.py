@@ -45,13 +45,14 @@ class Trainer:
         if run.accel.deterministic:
             torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
         window, split = run.data.window, run.split
-        self.labelled = Pool.load(store, split.labelled, window, device, labelled=True)
-        self.unlabelled = (
-            Pool.load(store, split.unlabelled, window, device, labelled=False) if split.unlabelled else None
-        )
         # An object invented in an empty slice must cost something.
         whole = replace(window, keep="all") if isinstance(window, Slices) else window
-        self.val = Pool.load(store, split.val, whole, device, labelled=True) if split.val else None
+        with memory_for(f"the scans on {device}", "Train on fewer of them (--split), or with --device cpu."):
+            self.labelled = Pool.load(store, split.labelled, window, device, labelled=True)
+            self.unlabelled = (
+                Pool.load(store, split.unlabelled, window, device, labelled=False) if split.unlabelled else None
+            )
+            self.val = Pool.load(store, split.val, whole, device, labelled=True) if split.val else None
         self.batches = Batches(
             self.labelled,
             self.unlabelled,
@@ -189,10 +190,10 @@ class Trainer:
         """Ask the method what to keep of every unlabelled image, and put it on disk for checkpoints to name."""
         if self.memory is None or self.unlabelled is None:
             return
-        for index, prediction in self.predictor().over(self.unlabelled):
+        for index, planes, prediction in self.predictor().over(self.unlabelled):
             if self.stop_signal is not None:  # what was kept before is still on disk, and is made anew on resuming
                 raise Interrupted(self.done, self.stop_signal)
-            self.memory.write(index, self.run.method.remember(prediction))
+            self.memory.write(index, self.run.method.remember(prediction), planes)
         self._save_memory(step)
 
     def _save_memory(self, step: int) -> None:
@@ -203,7 +204,7 @@ class Trainer:
     def predictor(self) -> Predictor:
         """What the method would predict with right now."""
         net = self.run.method.inference_net(self.nets)
-        return Predictor(self.run.method, net, self.run.data.window, self.run.accel)
+        return Predictor(self.run.method, net, self.run.data.window, self.run.accel, values=4 * self.run.classes)
 
     # What is kept
 

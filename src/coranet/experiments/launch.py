@@ -22,9 +22,10 @@ from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
 from coranet.experiments.options import Options, check_classes, check_free, check_same, check_volumes, dims_asked
-from coranet.experiments.presets import Scans, choose_dims, describe, find_preset, parameter_note, typical
+from coranet.experiments.presets import Preset, Scans, choose_dims, describe, find_preset, parameter_note, typical
 from coranet.methods import METHODS, find_method, method_name
 from coranet.methods.one_vs_rest import OneVsRest
+from coranet.nets import MakeNet
 
 Say = Callable[[str], None]
 OnProgress = Callable[[str, int, int], None]
@@ -88,7 +89,7 @@ def make_run(
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> tuple[Run, Store]:
     """The run these options amount to, and the store it trains on."""
-    preset, seed = find_preset(options.preset), options.seed or 0
+    preset, seed = find_preset(options.preset or "auto"), options.seed or 0
     title = method_name(options.method or preset.method)
     method = find_method(title)()
     wanted = dims_asked(options, preset)
@@ -104,7 +105,7 @@ def make_run(
         on_progress=on_progress,
     )
     dims = wanted or choose_dims(*typical(store))
-    split = _split(store, patients, split, options, preset.labelled if dims == 3 else None, say)
+    split = _split(store, patients, split, options, preset, dims, say)
     check_classes(store, split)
     if dims == 3:
         check_volumes(store, split)
@@ -121,7 +122,9 @@ def make_run(
         body=options.net,
     )
     run = preset.run(scans, method)
-    run = replace(run, seed=seed, train=replace(run.train, save_every=options.save_every))
+    asked = {"preset": options.preset or "auto"} | ({"labelled": options.labelled} if options.labelled else {})
+    run = replace(run, seed=seed, made_with={**run.made_with, **asked})
+    run = replace(run, train=replace(run.train, save_every=options.save_every))
     if options.steps is not None:
         run = replace(run, train=replace(run.train, steps=options.steps))
     if title not in METHODS:
@@ -131,6 +134,8 @@ def make_run(
     run.check()
     if options.classes == "binary" and run.classes > 2:
         run = replace(run, method=OneVsRest(inner=run.method, objects=run.classes - 1))
+    if run.net.monai:
+        MakeNet(run.net, dims, run.data.channels, run.classes)()  # refused before anything is said of it
     say(_in_words(run, device))
     if options.preset == "paper":
         say(parameter_note(run))
@@ -138,17 +143,24 @@ def make_run(
 
 
 def _split(
-    store: Store, patients: dict[str, str], split: Split | None, options: Options, usual: int | None, say: Say
+    store: Store,
+    patients: dict[str, str],
+    split: Split | None,
+    options: Options,
+    preset: Preset,
+    dims: int,
+    say: Say,
 ) -> Split:
     """Which cases are used how: as a file says, or by the labels there are."""
     labelled = [name for name, case in store.cases.items() if case.labelled]
     if split is None:
         trained = {name: case.patient for name, case in store.cases.items() if case.part == "Tr"}
-        use = options.labelled
-        if use is None and usual is not None and len(labelled) == len(trained) > usual:
+        use, usual = options.labelled, preset.labelled
+        if use is None and dims == 3 and usual is not None and len(labelled) == len(trained) > usual:
             use = usual
             say(f"All cases are labelled: the preset uses {use} labels and takes the rest as unlabelled (--labelled).")
-        split = split_by_labels(trained, labelled, use=use, val=options.val, seed=options.seed or 0)
+        val = preset.val if options.val is None else options.val
+        split = split_by_labels(trained, labelled, use=use, val=val, seed=options.seed or 0)
     elif options.labelled is not None:
         if not 1 <= options.labelled <= len(split.labelled):
             raise InputError(

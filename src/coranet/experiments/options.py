@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from coranet.data.splits import Split
 from coranet.data.store import Store
-from coranet.engine.codec import kind_of
+from coranet.engine.codec import kind_of, override
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.experiments.presets import Preset
@@ -24,7 +24,7 @@ from coranet.methods.one_vs_rest import OneVsRest
 class Options:
     """What a person may say about a run. None leaves the choice to the preset."""
 
-    preset: str = "auto"
+    preset: str | None = None
     method: str | None = None
     steps: int | None = None
     seed: int | None = None
@@ -37,7 +37,7 @@ class Options:
     cache: Path | None = None
     dims: int | None = None
     net: str | None = None
-    classes: Literal["native", "binary"] = "native"
+    classes: Literal["native", "binary"] | None = None
     patch: tuple[int, ...] | None = None
     overrides: Sequence[tuple[str, str]] = ()
 
@@ -52,7 +52,8 @@ def dims_asked(options: Options, preset: Preset) -> int | None:
         )
     if preset.dims and asked and asked != preset.dims:
         raise InputError(
-            f"--preset {options.preset}: is for {preset.dims}D only. Leave out --dims, or use another preset."
+            f"--preset {options.preset}: is for {preset.dims}D only. Leave out --dims {asked}, or a --patch of {asked} "
+            "numbers, or use another preset."
         )
     return asked or preset.dims
 
@@ -72,7 +73,10 @@ def check_volumes(store: Store, split: Split) -> None:
     """A volume has three axes of more than one voxel."""
     thin = [name for name in split.stored if min(store.cases[name].shape[1:]) == 1]
     if thin:
-        raise InputError(f"{thin[0]}: is one voxel thin, as are {len(thin) - 1} others. Train on slices: --dims 2.")
+        others = f" (and {len(thin) - 1} more)" if len(thin) > 1 else ""
+        raise InputError(
+            f"{thin[0]}{others}: is one voxel thin. Train on slices (--dims 2), or leave the case out (--split)."
+        )
 
 
 def check_free(out: Path) -> None:
@@ -87,17 +91,26 @@ def check_free(out: Path) -> None:
 
 
 def check_same(run: Run, options: Options) -> None:
-    """A run is continued as it was begun."""
+    """A run is continued as it was begun, by the same command; only where it runs may change."""
     binary = isinstance(run.method, OneVsRest)
     method = run.method.inner if isinstance(run.method, OneVsRest) else run.method
     for name, asked, begun in (
+        ("--preset", options.preset, run.made_with.get("preset", "auto")),
         ("--steps", options.steps, run.train.steps),
         ("--seed", options.seed, run.seed),
         ("--method", options.method and method_name(options.method), run.method_source or kind_of(method)),
         ("--dims", options.dims, run.data.window.dims),
         ("--net", options.net, run.net.body),
         ("--patch", options.patch, run.data.window.size),
-        ("--classes", "binary" if options.classes == "binary" and not binary else None, "native"),
+        ("--classes", options.classes if run.classes > 2 else None, "binary" if binary else "native"),
+        ("--labelled", options.labelled, run.made_with.get("labelled", len(run.split.labelled))),
+        ("--val", options.val, len(run.split.val)),
     ):
         if asked is not None and asked != begun:
             raise InputError(f"{name} {asked}: the run was begun with {begun}. Drop the option, or start a new run.")
+    if options.split is not None and Split.read(options.split).test != run.split.test:
+        raise InputError(f"--split {options.split}: not the split the run was begun with. Drop the option.")
+    unwrapped = replace(run, method=method)
+    for path, text in options.overrides:
+        if override(unwrapped, path, text) != unwrapped:
+            raise InputError(f"--set {path}={text}: the run was begun with another value. Drop it, or start a new run.")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,13 @@ from coranet.uncertainty import Estimator, Softmax
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
     """How networks learn from labelled and unlabelled images."""
+
+    paper: ClassVar[str] = ""
+    """Authors, venue and year."""
+    high: ClassVar[str] = "none"
+    """What is done with unlabelled pixels of high confidence."""
+    low: ClassVar[str] = "none"
+    """And with those of low confidence."""
 
     dice: float = 0.0
     """Weight of a Dice term beside the cross-entropy on labelled images. The paper has none."""

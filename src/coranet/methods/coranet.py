@@ -16,14 +16,14 @@ pass, and the teacher. Pseudo-labels and masks are refreshed every five epochs (
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
-from coranet.nets import Body, MakeNet
+from coranet.nets import Body, Feature, MakeNet
 from coranet.ops.losses import Normalise, cross_entropy, masked_mean, probabilities, squared_difference
 from coranet.ops.perturb import intensity_view
 from coranet.ops.teacher import copy_weights, follow
@@ -34,6 +34,10 @@ from coranet.uncertainty import CRM, Estimator
 @dataclass(frozen=True, kw_only=True)
 class CoraNet(Method):
     """Certain pixels learn from pseudo-labels, uncertain ones from a mean teacher. The defaults are the text's."""
+
+    paper: ClassVar[str] = "Shi et al., IEEE TMI 2021"
+    high: ClassVar[str] = "pseudo-labels"
+    low: ClassVar[str] = "consistency"
 
     regions: Estimator = CRM(alpha=5.0)
     """What says which pixels are certain: the conservative-radical module, or another estimator."""
@@ -69,6 +73,11 @@ class CoraNet(Method):
             raise InputError("pretrain_epochs and selftrain_epochs are not negative, and not both 0.")
 
     @property
+    def needs(self) -> frozenset[Feature]:
+        """What the estimator needs."""
+        return self.regions.needs
+
+    @property
     def estimator(self) -> Estimator:
         """The field `regions`."""
         return self.regions
@@ -88,9 +97,10 @@ class CoraNet(Method):
         return self.self_training or self.mean_teacher
 
     def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
-        """The three heads, and a teacher of E and D alone."""
-        student = make_net({"main": make_net.classes, **self.regions.heads(make_net.classes)})
-        return {"student": student, "teacher": self.make_teacher(student)}
+        """The three heads, a teacher of E and D alone, and networks that the estimator brings."""
+        heads = {"main": make_net.classes, **self.regions.heads(make_net.classes)}
+        student = make_net(heads, dropout=self.regions.dropout)
+        return {"student": student, "teacher": self.make_teacher(student), **self.regions.networks(make_net)}
 
     def make_teacher(self, student: Body) -> Body:
         """E' and D'."""
@@ -107,15 +117,15 @@ class CoraNet(Method):
             follow(nets["teacher"], nets["student"], self.beta)
 
     def objectives(self, phase: str) -> tuple[Update, ...]:
-        """Algorithm 1, lines 7 to 11."""
-        crm = Update(name="crm", loss=self.crm_loss)
+        """Algorithm 1, lines 7 to 11; networks that the estimator brings come last."""
+        crm, own = Update(name="crm", loss=self.crm_loss), self.regions.updates()
         if phase == "pretrain" or not self.uses_unlabelled:
-            return (crm,)
+            return (crm, *own)
         if self.updates == "joint":
-            return (Update(name="joint", loss=self.loss),)
+            return (Update(name="joint", loss=self.loss), *own)
         certain = (Update(name="c-sn", loss=self.certain_loss),) if self.self_training else ()
         uncertain = (Update(name="uc-sn", loss=self.consistency_loss),) if self.mean_teacher else ()
-        return (*certain, *uncertain, crm)
+        return (*certain, *uncertain, crm, *own)
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """The sum of all, for one joint update."""
@@ -176,13 +186,18 @@ class CoraNet(Method):
         """Pseudo-label and certain mask of unlabelled images, from memory or from the student as it is now."""
         if self.masks == "stored":
             return sample.maps["label"].long(), sample.maps["certain"].bool()
-        student = cast(Body, nets["student"])
-        training = student.training
-        student.eval()  # the batch statistics of a look at the targets must not move the student
+        net = self.inference_net(nets)
+        training = net.training
+        net.eval()  # the batch statistics of a look at the targets must not move the student
         with torch.no_grad():
-            seen = self.remember(self.decide(self.infer(student, sample.image)))
-        student.train(training)
+            seen = self.remember(self.decide(self.infer(net, sample.image)))
+        net.train(training)
         return seen["label"].long(), seen["certain"].bool()
+
+    def inference_net(self, nets: Nets, *, uncertainty: bool = True) -> Body:
+        """The student, with what its estimator needs or with its main head alone."""
+        net = super().inference_net(nets, uncertainty=uncertainty)
+        return self.regions.join(net, nets) if uncertainty else net
 
     def remember(self, prediction: Prediction) -> dict[str, Tensor]:
         """Y_u and M_c."""

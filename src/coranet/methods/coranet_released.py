@@ -14,7 +14,7 @@ Facts about that code, which carries no licence and is not used here. It differs
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -33,6 +33,8 @@ from coranet.uncertainty.crm import as_pairs, object_masks
 @dataclass(frozen=True, kw_only=True)
 class ReleasedCoraNet(CoraNet):
     """What the released code does, in any dimension."""
+
+    paper: ClassVar[str] = "Shi et al., IEEE TMI 2021, released code"
 
     weights: tuple[float, float] = (0.5, 0.05)
     """Of the certain and, once its ramp is over, of the uncertain term."""

@@ -12,6 +12,7 @@ Everything else is the text's. What it is worth: docs/demo.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from coranet.methods.coranet import CoraNet
 
@@ -19,6 +20,8 @@ from coranet.methods.coranet import CoraNet
 @dataclass(frozen=True, kw_only=True)
 class RepairedCoraNet(CoraNet):
     """CoraNet whose student sees unlabelled images at another contrast than they were labelled at."""
+
+    paper: ClassVar[str] = "Shi et al., IEEE TMI 2021, changed here"
 
     view: float = 0.5
     """How much contrast, brightness and noise differ, for intensities of unit variance."""

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
-from coranet.nets import Body, MakeNet
+from coranet.nets import Body, Feature, MakeNet
 from coranet.types import Batch, Nets, Phase, Prediction, Progress, Regions, Sample, Terms, Update
 from coranet.uncertainty import Estimator
 
@@ -35,6 +35,10 @@ class OneVsRest(Method):
     What belongs to object k carries its number: the network `1.student`, the optimizer `2.main`, the map `3.certain`.
     """
 
+    paper: ClassVar[str] = "Shi et al., IEEE TMI 2021"
+    high: ClassVar[str] = "as the method it wraps"
+    low: ClassVar[str] = "as the method it wraps"
+
     inner: Method
     """What each sub-task is trained by."""
     objects: int
@@ -44,7 +48,7 @@ class OneVsRest(Method):
         if self.objects < 1:
             raise InputError(f"One-versus-rest needs at least one object, not {self.objects}.")
         if self.dice:
-            raise InputError("The Dice term belongs to the method of each sub-task: set method.inner.dice.")
+            raise InputError("The Dice term belongs to the method of each sub-task, and is set there.")
 
     # What exists
 
@@ -52,6 +56,11 @@ class OneVsRest(Method):
     def numbers(self) -> range:
         """Of the objects: 1 to K - 1, as in the label."""
         return range(1, self.objects + 1)
+
+    @property
+    def needs(self) -> frozenset[Feature]:
+        """What each sub-task needs."""
+        return self.inner.needs
 
     def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
         """For each object the networks of a method with two classes."""
@@ -79,6 +88,7 @@ class OneVsRest(Method):
             values=together(part.values for part in parts),
             weights=together(part.weights for part in parts),
             measures=together(part.measures for part in parts),
+            traces=together(part.traces for part in parts),
         )
 
     def objectives(self, phase: str) -> tuple[Update, ...]:
@@ -218,10 +228,14 @@ def numbered_update(k: int, update: Update) -> Update:
     def loss(nets: Nets, batch: Batch, at: Progress) -> Terms:
         terms = update.loss(of_object(k, nets), sub_task(k, batch), at)
         return Terms(
-            values=numbered(k, terms.values), weights=numbered(k, terms.weights), measures=numbered(k, terms.measures)
+            values=numbered(k, terms.values),
+            weights=numbered(k, terms.weights),
+            measures=numbered(k, terms.measures),
+            traces=numbered(k, terms.traces),
         )
 
-    return Update(
+    return replace(
+        update,
         name=f"{k}.{update.name}",
         loss=loss,
         trains=tuple(numbered(k, dict.fromkeys(update.trains))),

@@ -1,5 +1,6 @@
 """Scores of masks against labels, in two and three dimensions, and what many of them say together."""
 
+from coranet.metrics.calibration import Calibration, Retention, calibrate, error_retention, expected_calibration_error
 from coranet.metrics.mask import METRICS, Score, Status, score
 from coranet.metrics.overlap import Counts, count
 from coranet.metrics.summary import Comparison, Summary, compare, mean_of_present, summarise
@@ -7,15 +8,20 @@ from coranet.metrics.surface import Distances, distances
 
 __all__ = [
     "METRICS",
+    "Calibration",
     "Comparison",
     "Counts",
     "Distances",
+    "Retention",
     "Score",
     "Status",
     "Summary",
+    "calibrate",
     "compare",
     "count",
     "distances",
+    "error_retention",
+    "expected_calibration_error",
     "mean_of_present",
     "score",
     "summarise",

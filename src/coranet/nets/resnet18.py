@@ -8,7 +8,8 @@ other 3 x 3 ones become 3 x 3 x 1. It leaves open how the third axis shrinks and
   before every stage but the first. Pooling windows do not overlap, since the gradient of overlapping ones is not
   deterministic on a GPU in three dimensions; so the first is of width 2, where ResNet-18 has 3;
 * the decoder is dense, as AH-Net's: three layers of growth 20 at each level, without its pyramid pooling;
-* up-sampling is linear, and the last feature goes from half to full size so, with `width` channels.
+* up-sampling is linear, and the last feature goes from half to full size so, with `width` channels. Heads of one
+  convolution are the released code's: norm, ReLU, 3 x 3 x 1, before that last step; the text's stand after it.
 
 In two dimensions the third axis is left out everywhere.
 """
@@ -74,8 +75,14 @@ class ResNet18(Body):
                 for name, kind in {"main": "own", **(decoders or {})}.items()
             }
         )
+        self.short_heads = head_convolutions == 1
         self.heads = nn.ModuleDict(
-            {name: head(dims, width, outputs, norm, head_convolutions, kernel) for name, outputs in heads.items()}
+            {
+                name: nn.Sequential(norm_relu(dims, width, norm), conv(dims, width, outputs, kernel, bias=True))
+                if self.short_heads
+                else head(dims, width, outputs, norm, head_convolutions, kernel)
+                for name, outputs in heads.items()
+            }
         )
 
     @staticmethod
@@ -89,6 +96,16 @@ class ResNet18(Body):
         for stage in self.stages:
             features.append(stage(features[-1]))
         return [*features[:-1], self.dropout(features[-1])]
+
+    def read(self, levels: list[Tensor], heads: Sequence[str] | None = None) -> dict[str, Tensor]:
+        """Logits by head; short heads stand before the last up-sampling, and their logits are up-sampled."""
+        if not self.short_heads:
+            return super().read(levels, heads)
+        names, found = tuple(heads or self.heads), {}
+        for name in names:
+            *_, half, full = self.decode(levels, self.decoder_of(name))
+            found[name] = upsample_to(self.heads[name](half), full.shape[2:])
+        return found
 
 
 class DenseDecoder(nn.Module):

@@ -32,8 +32,8 @@ def cross_entropy(logits: Tensor, target: Tensor, costs: Sequence[float] | None 
     log_p = torch.log_softmax(at_least_fp32(logits), dim=1)
     # A product with the one-hot label rather than a gather: its gradient is deterministic on every device.
     chosen = one_hot(target, logits.shape[1])
-    if costs is not None:
-        chosen = chosen * torch.tensor(costs, device=logits.device).view(1, -1, *[1] * (target.ndim - 1))
+    if costs is not None:  # class by class: a list of numbers brought to a GPU would be waited for
+        chosen = torch.stack([cost * mask for cost, mask in zip(costs, chosen.unbind(1), strict=True)], dim=1)
     return -(chosen * log_p).sum(dim=1)
 
 

@@ -21,3 +21,35 @@ def intensity_view(image: Tensor, strength: float) -> Tensor:
     changed = image * torch.exp(strength * (2 * contrast - 1)) + strength * (2 * brightness - 1)
     noisy: Tensor = changed + torch.randn_like(image) * (0.3 * strength * sigma)
     return noisy
+
+
+def strong_view(image: Tensor, strength: float = 0.5) -> Tensor:
+    """Some images at another contrast, brightness and noise level, some blurred, some both, some neither.
+
+    The chances, 0.8 and 0.5, and a blur of U(0.1, 2) voxels are those of UniMatch on cardiac slices (Yang et al., 2023).
+    """
+    changes, blurs, sigma = torch.rand(3, len(image), *[1] * (image.ndim - 1), device=image.device)
+    changed = torch.where(changes < 0.8, intensity_view(image, strength), image)
+    return torch.where(blurs < 0.5, gaussian_blur(changed, 0.1 + 1.9 * sigma.flatten()), changed)
+
+
+def gaussian_blur(image: Tensor, sigma: Tensor, radius: int = 6) -> Tensor:
+    """Smooth each image by its own Gaussian, cut off at a radius in voxels; outside, the border is repeated.
+
+    Args:
+        image: `(B, C, *S)`.
+        sigma: `(B,)`, in voxels.
+        radius: the same for all, so that the device decides about sigma alone.
+    """
+    offsets = torch.arange(-radius, radius + 1, device=image.device)
+    weights = torch.exp(-0.5 * (offsets / sigma.unsqueeze(1)).square())
+    weights = weights / weights.sum(dim=1, keepdim=True)
+    for axis in range(2, image.ndim):
+        places, last = torch.arange(image.shape[axis], device=image.device), image.shape[axis] - 1
+        # A sum over shifts: a convolution would fall to half precision under autocast.
+        smooth = torch.zeros_like(image)
+        for step, weight in enumerate(weights.unbind(dim=1), start=-radius):
+            shifted = image.index_select(axis, (places + step).clamp(0, last))
+            smooth = torch.addcmul(smooth, shifted, weight.view(-1, *[1] * (image.ndim - 1)).to(image.dtype))
+        image = smooth
+    return image

@@ -109,8 +109,8 @@ def sample_maps(boxes: Tensor, points: Tensor, sizes: Tensor, lows: Tensor) -> T
 
 def _sample(boxes: Tensor, points: Tensor, sizes: Tensor, lows: Tensor, mode: str) -> Tensor:
     held = torch.minimum(points.clamp(min=0), _over_space(sizes, points) - 1) - _over_space(lows, points)
-    canvas = torch.tensor(boxes.shape[2:], device=boxes.device, dtype=torch.float32)
-    grid = ((2 * held + 1) / canvas - 1).flip(-1)
+    along = zip(held.unbind(-1), boxes.shape[2:], strict=True)
+    grid = torch.stack([(2 * place + 1) / length - 1 for place, length in along][::-1], dim=-1)
     return F.grid_sample(boxes, grid, mode=mode, padding_mode="border", align_corners=False)
 
 

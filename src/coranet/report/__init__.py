@@ -2,6 +2,6 @@
 
 from coranet.report.numbers import table_text
 from coranet.report.page import write_report
-from coranet.report.seeds import seeds_text
+from coranet.report.seeds import Standing, seeds_text, standings, write_comparison
 
-__all__ = ["seeds_text", "table_text", "write_report"]
+__all__ = ["Standing", "seeds_text", "standings", "table_text", "write_comparison", "write_report"]

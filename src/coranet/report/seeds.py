@@ -2,45 +2,159 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
 from coranet.evaluation import Scores
-from coranet.metrics import compare
-from coranet.report.numbers import TableRow
-from coranet.report.runs import read_runs
+from coranet.files import write_atomically
+from coranet.metrics import Comparison, Summary, compare, summarise
+from coranet.report.numbers import NOTHING, TableRow, number, p_value
+from coranet.report.runs import FinishedRun, read_runs
 
 
-def seeds_text(repeats: Sequence[Mapping[str, Path]]) -> list[TableRow]:
-    """For each run mean DSC over seeds, its spread, every seed's, and how far it is ahead of the first run, over cases.
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What the seeds of a run say together. A case is worth its mean over seeds."""
+
+    name: str
+    each: tuple[float, ...]
+    """Mean DSC of every seed."""
+    cases: Summary
+    """DSC over cases."""
+    hd95_mm: float
+    ahead: Comparison | None
+    """DSC of each case against another run's; None for that run itself."""
+    steps: int
+    updates: int
+    images: int
+    seconds: float
+    """Of training, mean over seeds."""
+
+    @property
+    def std(self) -> float:
+        """Over seeds; NaN for a single one."""
+        return stdev(self.each) if len(self.each) > 1 else float("nan")
+
+
+def standings(repeats: Sequence[Mapping[str, Path]], against: str | None = None) -> list[Standing]:
+    """Every run over its seeds.
 
     Args:
         repeats: the runs by name, once for each seed.
+        against: the run that others are held against; the first where none is named.
 
     Raises:
         InputError: a run lacks a file, or runs were not scored on the same cases.
     """
-    scored = [{run.name: run.scores for run in read_runs(runs)} for runs in repeats]
-    first, rows = next(iter(scored[0])), []
-    for name in scored[0]:
-        values = [100 * scores[name].mean()["dsc"].mean for scores in scored]
-        spread = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-        ahead = compare(_over_seeds([s[name] for s in scored]), _over_seeds([s[first] for s in scored]))
-        rows.append(
-            {
-                "run": name,
-                "DSC %, mean ± std over seeds": f"{mean(values):.1f}{spread}",
-                "each seed": ", ".join(f"{value:.1f}" for value in values),
-                f"ahead of {first} [95 % over cases]": ""
-                if name == first
-                else f"{100 * ahead.difference:+.1f} [{100 * ahead.low:+.1f}, {100 * ahead.high:+.1f}]",
-            }
-        )
+    seeds = [{run.name: run for run in read_runs(runs)} for runs in repeats]
+    base = against or next(iter(seeds[0]))
+    return [_standing(name, [runs[name] for runs in seeds], [runs[base] for runs in seeds]) for name in seeds[0]]
+
+
+def _standing(name: str, runs: Sequence[FinishedRun], base: Sequence[FinishedRun]) -> Standing:
+    dice = _over_seeds([run.scores for run in runs], "dsc")
+    ends = [run.log[-1] for run in runs]
+    return Standing(
+        name=name,
+        each=tuple(run.scores.mean()["dsc"].mean for run in runs),
+        cases=summarise(list(dice.values())),
+        hd95_mm=mean(run.scores.mean()["hd95_mm"].mean for run in runs),
+        ahead=None if name == base[0].name else compare(dice, _over_seeds([run.scores for run in base], "dsc")),
+        steps=ends[0]["step"],
+        updates=ends[0]["updates"],
+        images=ends[0]["images"],
+        seconds=mean(run.seconds for run in runs),
+    )
+
+
+def seeds_text(repeats: Sequence[Mapping[str, Path]], against: str | None = None) -> list[TableRow]:
+    """For each run mean DSC over seeds, its spread, every seed's, and how far it is ahead of another run, over cases.
+
+    Args and errors are those of `standings`.
+    """
+    found = standings(repeats, against)
+    return [_dice_columns(one, _base_of(found)) for one in found]
+
+
+def comparison_text(found: Sequence[Standing]) -> list[TableRow]:
+    """The same with intervals over cases, distances and what each run cost."""
+    return [
+        {
+            **_dice_columns(one, _base_of(found)),
+            "95 % over cases": f"{100 * one.cases.low:.1f} to {100 * one.cases.high:.1f}",
+            "HD95 mm": number(one.hd95_mm, 2),
+            "steps": str(one.steps),
+            "updates": str(one.updates),
+            "images": str(one.images),
+            "seconds": f"{one.seconds:.0f}",
+        }
+        for one in found
+    ]
+
+
+def write_comparison(folder: Path, found: Sequence[Standing], errors: Mapping[str, str]) -> list[TableRow]:
+    """Write table.md and table.csv; runs that failed come last, with their error. Returns the rows as text.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
+    failed = [{"run": name, "error": error} for name, error in errors.items()]
+    rows = [*comparison_text(found), *failed]
+    numbers: list[Mapping[str, str | float]] = [*map(_plain, found), *failed]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    lines = [columns, ["---"] * len(columns), *([row.get(column, NOTHING) for column in columns] for row in rows)]
+    text = "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+    write_atomically(folder / "table.md", text.encode())
+    content = io.StringIO()
+    writer = csv.DictWriter(content, dict.fromkeys(column for row in numbers for column in row))
+    writer.writeheader()
+    writer.writerows(numbers)
+    write_atomically(folder / "table.csv", content.getvalue().encode())
     return rows
 
 
-def _over_seeds(scores: Sequence[Scores]) -> dict[str, float]:
-    """Each case's DSC, averaged over seeds."""
-    each = [one.by_case("dsc") for one in scores]
+def _dice_columns(one: Standing, base: str) -> TableRow:
+    spread = f" ± {100 * one.std:.1f}" if len(one.each) > 1 else ""
+    ahead = one.ahead
+    return {
+        "run": one.name,
+        "DSC %, mean ± std over seeds": f"{100 * mean(one.each):.1f}{spread}",
+        "each seed": ", ".join(f"{100 * value:.1f}" for value in one.each),
+        f"ahead of {base} [95 % over cases]": ""
+        if ahead is None
+        else f"{100 * ahead.difference:+.1f} [{100 * ahead.low:+.1f}, {100 * ahead.high:+.1f}], {p_value(ahead.p)}",
+    }
+
+
+def _plain(one: Standing) -> dict[str, str | float]:
+    """Numbers in full, DSC as a share of one."""
+    ahead = {name: getattr(one.ahead, name) for name in ("difference", "low", "high", "p")} if one.ahead else {}
+    return {
+        "run": one.name,
+        "dsc": mean(one.each),
+        "dsc_std_over_seeds": "" if len(one.each) == 1 else one.std,
+        "dsc_low": one.cases.low,
+        "dsc_high": one.cases.high,
+        **{f"ahead_{name}": ahead.get(name, "") for name in ("difference", "low", "high", "p")},
+        "hd95_mm": one.hd95_mm,
+        "seeds": len(one.each),
+        "cases": one.cases.n,
+        "steps": one.steps,
+        "updates": one.updates,
+        "images": one.images,
+        "seconds": round(one.seconds, 1),
+    }
+
+
+def _base_of(found: Sequence[Standing]) -> str:
+    return next(one.name for one in found if one.ahead is None)
+
+
+def _over_seeds(scores: Sequence[Scores], metric: str) -> dict[str, float]:
+    """Each case's value, averaged over seeds."""
+    each = [one.by_case(metric) for one in scores]
     return {case: mean(by_case[case] for by_case in each) for case in each[0]}

@@ -1,9 +1,20 @@
 """Estimators of uncertainty, chosen from one table."""
 
+from coranet.uncertainty.aleatoric import Aleatoric
 from coranet.uncertainty.base import Estimator
 from coranet.uncertainty.crm import CRM
+from coranet.uncertainty.ensemble import Ensemble
+from coranet.uncertainty.mc_dropout import MCDropout
 from coranet.uncertainty.softmax import Softmax
+from coranet.uncertainty.tta import TTA
 
-__all__ = ["CRM", "ESTIMATORS", "Estimator", "Softmax"]
+__all__ = ["CRM", "ESTIMATORS", "TTA", "Aleatoric", "Ensemble", "Estimator", "MCDropout", "Softmax"]
 
-ESTIMATORS: dict[str, type[Estimator]] = {"crm": CRM, "softmax": Softmax}
+ESTIMATORS: dict[str, type[Estimator]] = {
+    "crm": CRM,
+    "softmax": Softmax,
+    "tta": TTA,
+    "mc_dropout": MCDropout,
+    "aleatoric": Aleatoric,
+    "ensemble": Ensemble,
+}

@@ -1,7 +1,8 @@
 """The contract of an estimator of uncertainty.
 
-An estimator is a value. It names the heads it needs, adds its own loss where it has one, says of an image soft maps that may
-be averaged over windows, and reads regions from them at the very end: what is soft is blended, what is hard is decided last.
+An estimator is a value. It names the heads, the dropout and the networks it needs, adds its own losses where it has some,
+says of an image soft maps that may be averaged over windows, and reads regions from them at the very end: what is soft is
+blended, what is hard is decided last.
 """
 
 from __future__ import annotations
@@ -10,24 +11,52 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from coranet.nets import Body
+from coranet.nets import Body, Feature, MakeNet
 from coranet.ops.losses import probabilities
-from coranet.types import Regions
+from coranet.types import Nets, Regions, Update
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimator(ABC):
     """From a network and an image to certain and uncertain regions."""
 
+    # What it needs
+
+    @property
+    def needs(self) -> frozenset[Feature]:
+        """What a body must have for it, beyond an image in and logits out."""
+        return frozenset()
+
+    @property
+    def dropout(self) -> float:
+        """Rate of the dropout that the network is trained with."""
+        return 0.0
+
     def heads(self, classes: int) -> dict[str, int]:
         """Heads beside `main`, and how many outputs each has."""
         return {}
 
-    def losses(self, logits: Mapping[str, Tensor], label: Tensor) -> dict[str, Tensor]:
-        """Voxel-wise losses of those heads on labelled images, `(B, *S)` each."""
+    def networks(self, make_net: MakeNet) -> dict[str, nn.Module]:
+        """Networks of its own beside the one that predicts, by name."""
         return {}
+
+    # What is learnt
+
+    def losses(self, logits: Mapping[str, Tensor], label: Tensor) -> dict[str, Tensor]:
+        """Voxel-wise losses of its heads on labelled images, `(B, *S)` each."""
+        return {}
+
+    def updates(self) -> tuple[Update, ...]:
+        """The optimizer steps of its own networks, once a training step."""
+        return ()
+
+    # What is said
+
+    def join(self, net: Body, nets: Nets) -> Body:
+        """What `infer` is given: the network that predicts, together with networks of its own."""
+        return net
 
     def infer(self, net: Body, image: Tensor) -> dict[str, Tensor]:
         """Soft maps `(B, M, *S)` by name; `main` holds the probabilities the label is read from."""

@@ -24,7 +24,7 @@ ENDINGS = (".nii.gz", ".nii")
 """What a NIfTI file's name may end in."""
 
 _GZIP = b"\x1f\x8b"
-_NOT_AS_ANNOUNCED = (ImageFileError, HeaderDataError, WrapStructError, ValueError, OverflowError, MemoryError)
+_NOT_AS_ANNOUNCED = (ImageFileError, HeaderDataError, WrapStructError, ValueError, OverflowError)
 _DAMAGED = (EOFError, OSError, zlib.error, *_NOT_AS_ANNOUNCED)
 _KINDS: tuple[Any, ...] = (nib.Nifti1Image, nib.Nifti2Image)
 _COPY_AGAIN = "Copy or export the file again"
@@ -57,6 +57,9 @@ def read(path: Path) -> Volume:
         array = np.asanyarray(image.dataobj)
     except StopIteration:
         raise FileError(path, "is not NIfTI", "Convert it to NIfTI") from None
+    except MemoryError as error:
+        remedy = "Close other programs, or check that its header states the true size"
+        raise FileError(path, "does not fit into memory", remedy) from error
     except _DAMAGED as error:
         reason = " ".join(str(error).split())
         raise FileError(path, f"is damaged or cut short ({reason})", _COPY_AGAIN) from error

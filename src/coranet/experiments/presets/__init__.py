@@ -5,9 +5,9 @@ beside the cross-entropy, gentle views. What to use on scans of one's own.
 paper     section IV-A of Shi et al. (2021). On slices: U-Net of 64 channels, 256 x 256 pixels, 4 + 4 images a step, Adam
 at a constant 1e-3, cross-entropy alone, 30 + 100 epochs, wide views. On volumes: V-Net of 16 channels, windows of 96 x 96 x
 96 at random places and no other view, 30 + 200 epochs, 12 labelled volumes, windows 16 x 16 x 4 apart in the end.
-la        what the field trains on the left atrium with (Yu et al., UA-MT, MICCAI 2019, and those who followed): V-Net of 16
-channels, windows of 112 x 112 x 80, 2 + 2 volumes a step, SGD at 0.01 falling to zero over 6,000 steps, cross-entropy and
-Dice, quarter turns and mirrors, windows 18 x 18 x 4 apart in the end.
+la        after what the field trains on the left atrium with (Yu et al., UA-MT, MICCAI 2019, and those who followed): V-Net
+of 16 channels, windows of 112 x 112 x 80, 2 + 2 volumes a step, SGD at 0.01 falling to zero over 6,000 steps, cross-entropy
+and Dice, quarter turns and mirrors, windows 18 x 18 x 4 apart in the end. Where it differs: `field.py`.
 released  the paper's released code, which differs from its text: docs/paper.md. Volumes only.
 """
 
@@ -52,6 +52,8 @@ class Preset:
     """Axes of space, where the preset leaves no choice."""
     labelled: int | None = None
     """On volumes that are all labelled: how many labels are used."""
+    val: int | None = None
+    """Labelled cases kept out of training, where none are asked for; None leaves it to how many there are."""
 
 
 def find_preset(name: str) -> Preset:
@@ -63,7 +65,9 @@ def find_preset(name: str) -> Preset:
 
 PRESETS: dict[str, Preset] = {
     "auto": Preset(prepare=auto_preparation, run=auto_run),
-    "paper": Preset(prepare=paper_preparation, run=paper_run, labelled=12),
+    "paper": Preset(prepare=paper_preparation, run=paper_run, labelled=12, val=0),
     "la": Preset(prepare=auto_preparation, run=la_run, dims=3),
-    "released": Preset(prepare=auto_preparation, run=released_run, method="coranet:released", dims=3, labelled=12),
+    "released": Preset(
+        prepare=auto_preparation, run=released_run, method="coranet:released", dims=3, labelled=12, val=0
+    ),
 }

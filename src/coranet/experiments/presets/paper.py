@@ -25,7 +25,7 @@ CROP_ONLY = Augment(rotate=0, scale=(1, 1), flip=False)
 
 
 def paper_preparation(facts: Facts, channels: Sequence[str], dims: int) -> Preparation:
-    """Slices: grey levels to [0, 1], 256 x 256. Volumes: one scale of grey levels, at the size they are."""
+    """Slices: grey levels to [0, 1], 256 x 256. Volumes: as `auto` has them."""
     if dims == 3:
         return auto_preparation(facts, channels, dims)
     stack = through_plane_axis(facts.shapes.median, facts.spacings.median)
@@ -63,7 +63,7 @@ def _paper_volumes(scans: Scans, method: Method) -> Run:
             augment=CROP_ONLY,
         ),
         split=scans.split,
-        net=Net(body=scans.body or "vnet", width=64 if scans.body in ("unet", "resnet18") else 16),
+        net=Net(body=scans.body or "vnet", width=64 if scans.body == "resnet18" else 16),
         method=lasting,
         train=Train(steps=natural_steps(CoraNet(selftrain_epochs=200).phases, epoch), batch=batch),
         accel=scans.accel,

@@ -1,0 +1,156 @@
+"""`coranet compare`."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from coranet.cli.train import _pair as pair
+from coranet.cli.train import _window as window
+from coranet.errors import InputError
+
+if TYPE_CHECKING:
+    from coranet.experiments.compare import Compare as Comparison
+    from coranet.experiments.compare import Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Train several methods alike, with several seeds, score them on test cases, and end in one table and one page.
+
+    Each method and seed is a run folder in DIR. What is finished is not done again and what was cut off is continued, so
+    the same command goes on where it stopped. A method that fails is named in the table, and the others go on.
+    Scored are the split's test cases or, where it has none, those of imagesTs that have a label in labelsTs.
+    """
+
+    data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
+    """A folder in nnU-Net's raw layout."""
+    methods: Annotated[str, tyro.conf.arg(metavar="A,B")]
+    """What to compare, as `coranet methods` lists them; with settings as 'coranet[regions=tta;beta=0.9]', and
+    'coranet[classes=binary]' for one network an object."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Where runs, table.md, table.csv and report.html go."""
+    seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 3
+    """Train each so often, with seeds 0 to N - 1; the page shows the first."""
+    steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: the preset's)")] = None
+    """For each, all methods alike."""
+    jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """Runs at a time, as processes that share the device."""
+    against: Annotated[
+        str | None, tyro.conf.arg(metavar="ROW", help_behavior_hint="(default: supervised, or the first)")
+    ] = None
+    """The row that the others are held against."""
+    split: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(optional)")] = None
+    """A JSON of case lists: labelled, unlabelled, val, test."""
+    labelled: Annotated[int | None, tyro.conf.arg(metavar="K", help_behavior_hint="(default: all)")] = None
+    """Use the first K labelled cases, and treat the other labels as absent."""
+    dims: Annotated[
+        Literal[2, 3] | None, tyro.conf.arg(metavar="{2,3}", help_behavior_hint="(default: chosen from the data)")
+    ] = None
+    """Train on slices or on volumes."""
+    net: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: the preset's)")] = None
+    """The body of all methods."""
+    classes: Literal["native", "binary"] = "native"
+    """Several classes in one network, or one binary network for each."""
+    patch: Annotated[
+        tuple[int, ...] | None, tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the preset's)")
+    ] = None
+    """Size of the window: three numbers for volumes, two for slices."""
+    preset: Literal["auto", "paper", "la"] = "auto"
+    """Everything else, as in `coranet train`."""
+    device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
+        None
+    )
+    """cpu, cuda or cuda:1."""
+    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the user's cache)")] = None
+    """Where prepared scans are kept."""
+    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="KEY=VALUE")] = ()
+    """Any field of all runs, such as net.width=32."""
+
+    def __call__(self) -> int:
+        """Compare."""
+        from coranet.cli.show import counting, say
+        from coranet.engine.signals import Interrupted
+        from coranet.experiments import compare, jobs
+        from coranet.experiments.options import Options
+
+        options = Options(
+            preset=self.preset,
+            steps=self.steps,
+            labelled=self.labelled,
+            split=self.split,
+            device=self.device,
+            cache=self.cache,
+            dims=self.dims,
+            net=self.net,
+            classes=self.classes,
+            patch=window(self.patch),
+            overrides=tuple(pair(text) for text in self.set),
+        )
+        if self.jobs < 1:
+            raise InputError(f"--jobs {self.jobs}: at least one.")
+        rows = compare.split_rows(self.methods)
+        against = self.against or ("supervised" if "supervised" in rows else rows[0] if rows else "")
+        if rows and against not in rows:
+            raise InputError(f"--against {against}: is none of the rows {', '.join(rows)}.")
+        with counting() as on_progress:
+            made = compare.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
+        try:
+            errors = jobs.attempt_all(made, self.jobs, lambda job: _alone(made, job), say)
+        except Interrupted as stop:
+            say(f"Stopped by {signal.Signals(stop.signum).name}. Continue with the same command.")
+            return 128 + stop.signum
+        return _conclude(made, against, errors)
+
+
+def _alone(made: Comparison, job: Job) -> str | None:
+    from coranet.cli.show import TrainingDisplay, counting, say
+    from coranet.experiments.jobs import attempt
+
+    with counting() as on_progress, TrainingDisplay(f"{job.row}, seed {job.seed}: ") as display:
+        error = attempt(made, job, [display], say, on_progress)
+    if error:
+        say(f"{job.row}, seed {job.seed}: failed. {error}")
+    return error
+
+
+def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
+    """Table and page of the rows that did not fail, and 1 where one did."""
+    from coranet.cli.show import say
+    from coranet.experiments.compare import Job
+    from coranet.report import standings, write_comparison, write_report
+
+    good = [row for row in made.rows if row not in errors]
+    good.sort(key=lambda row: row != against)  # the page holds others against its first
+    repeats = [{row: made.folder(Job(row, seed)) for row in good} for seed in range(made.seeds)]
+    _show(write_comparison(made.out, standings(repeats) if good else [], errors))
+    if good:
+        page = write_report(
+            made.out,
+            repeats[0],
+            made.exam.images,
+            made.exam.labels,
+            title=f"{len(good)} methods on {made.data.resolve().name}",
+            notes=[f"{row} failed, {error}" for row, error in errors.items()],
+        )
+        say(f"Every number: {made.out / 'table.csv'}. Pictures and details: {page}")
+    return 1 if errors else 0
+
+
+def _show(rows: list[dict[str, str]]) -> None:
+    """The table but for what its files say in full; a terminal that is too narrow wraps lines and cuts nothing."""
+    from coranet.cli.show import output
+
+    scored = [{name: cell for name, cell in row.items() if name != "each seed"} for row in rows if "error" not in row]
+    lines = [list(scored[0]), *(list(row.values()) for row in scored)] if scored else []
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
+        output.print("  ".join(cells).rstrip(), markup=False)
+    for row in rows:
+        if "error" in row:
+            output.print(f"{row['run']}: failed, {row['error']}", markup=False)

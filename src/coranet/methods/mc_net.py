@@ -1,0 +1,89 @@
+"""Mutual consistency network, MC-Net (Wu et al., MICCAI 2021).
+
+Two decoders A and B on one encoder, which up-sample in different ways. With s(p)_k = p_k^(1/T) / Σ_j p_j^(1/T), on
+labelled and unlabelled images alike,
+
+    L = ½ (L_sup(A) + L_sup(B)) + λ w(t) · mean over pixels of ( ‖p_A - s(p_B)‖² + ‖p_B - s(p_A)‖² )
+
+s(p) is a soft pseudo-label. In the authors' code gradients flow through it as well; the text speaks of a label, and
+here it is fixed unless `live` is set. Their λ = 1 with means over two classes is ½ with our sums. Their tests report both
+the first decoder and the mean of both; checkpoints are chosen by the first, which predicts here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from coranet.methods.base import Method
+from coranet.methods.consistency import mean_difference
+from coranet.nets import Body, Feature, MakeNet
+from coranet.ops.losses import probabilities
+from coranet.ops.mixing import sharpen
+from coranet.ops.ramps import gaussian_ramp
+from coranet.types import Batch, Nets, Progress, Terms
+
+BOTH = ("main", "second")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutualConsistency(Method):
+    """Two different decoders each learn from the other's sharpened answer."""
+
+    paper: ClassVar[str] = "Wu et al., MICCAI 2021"
+    high: ClassVar[str] = "consistency"
+    low: ClassVar[str] = "consistency + entropy minimisation"
+
+    weight: float = 0.5
+    """λ, of the mutual consistency."""
+    ramp: float = 0.4
+    """Share of the run over which the weight grows."""
+    temperature: float = 0.1
+    """T of the sharpening."""
+    live: bool = False
+    """Let gradients through the sharpened answers, as the released code does."""
+    predicts: Literal["main", "mean"] = "main"
+    """The first decoder, or the mean of both."""
+
+    @property
+    def needs(self) -> frozenset[Feature]:
+        """Two decoders."""
+        return frozenset({"decoders"})
+
+    def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
+        """One encoder, two decoders, a head on each."""
+        return {"student": make_net(dict.fromkeys(BOTH, make_net.classes), decoders={"second": "other"})}
+
+    def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
+        """Both decoders' supervised terms, and their consistency on all images."""
+        samples = [batch.labelled] if batch.unlabelled is None else [batch.labelled, batch.unlabelled]
+        logits = nets["student"](torch.cat([sample.image for sample in samples]))
+        count = len(batch.labelled.image)
+        each = [self.supervised_terms(logits[name][:count], batch.labelled) for name in BOTH]
+        values = {name: (each[0][name] + each[1][name]) / 2 for name in each[0]}
+        if batch.unlabelled is None:
+            return Terms(values=values)
+        valid = torch.cat([sample.valid for sample in samples])
+        first, second = (probabilities(logits[name]) for name in BOTH)
+        values["consistency"] = mean_difference(first, self.target(second), valid) + mean_difference(
+            second, self.target(first), valid
+        )
+        return Terms(values=values, weights={"consistency": self.weight * gaussian_ramp(at.step, self.ramp * at.steps)})
+
+    def target(self, p: Tensor) -> Tensor:
+        """The sharpened answer, `(B, K, *S)`."""
+        return sharpen(p if self.live else p.detach(), self.temperature)
+
+    def inference_net(self, nets: Nets, *, uncertainty: bool = True) -> Body:
+        """The decoders that predict."""
+        student = cast(Body, nets["student"])
+        return student if uncertainty or self.predicts == "mean" else student.keeping(("main",))
+
+    def infer(self, net: Body, image: Tensor, *, uncertainty: bool = True) -> dict[str, Tensor]:
+        """The first answer, or the mean of both."""
+        if self.predicts == "main":
+            return super().infer(net, image, uncertainty=uncertainty)
+        return {"main": torch.stack([probabilities(answer) for answer in net(image, BOTH).values()]).mean(dim=0)}

@@ -1,0 +1,57 @@
+"""The Π-model (Laine & Aila, ICLR 2017), for segmentation.
+
+    L = L_sup + λ w(t) · mean over pixels of ‖T₁⁻¹ p(T₁(x_u) + n₁) - T₂⁻¹ p(T₂(x_u) + n₂)‖²
+
+T₁ and T₂ are mirrorings and n₁ and n₂ noise, drawn independently, as are the two passes' dropout masks. Both passes are the
+same network's, and gradients go into both, as in the authors' code. There, images are shifted by up to two pixels where
+ours are mirrored, which can be undone exactly; the first epoch has weight 0 where our ramp begins with exp(-5); and labelled
+images take part in the term too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from coranet.methods.consistency import Consistency, mean_difference
+from coranet.nets import Feature, MakeNet
+from coranet.ops.losses import probabilities
+from coranet.ops.perturb import gaussian_noise
+from coranet.ops.views import draw_symmetry
+from coranet.types import Nets, Progress, Sample, Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class PiModel(Consistency):
+    """A network agrees with itself on two random views of unlabelled images."""
+
+    paper: ClassVar[str] = "Laine & Aila, ICLR 2017"
+    high: ClassVar[str] = "consistency"
+    low: ClassVar[str] = "consistency"
+
+    noise: float = 0.15
+    """Standard deviation of the noise on normalised intensities."""
+    mirror: float = 0.5
+    """How often each of the first two axes is mirrored; 0 where left and right are classes of their own."""
+    dropout: float = 0.5
+    """Rate of dropout in both passes."""
+
+    @property
+    def needs(self) -> frozenset[Feature]:
+        """Dropout, unless it is switched off."""
+        return frozenset({"dropout"} if self.dropout else ())
+
+    def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
+        """One network with dropout."""
+        return {"student": make_net(dropout=self.dropout)}
+
+    def unlabelled_terms(self, nets: Nets, sample: Sample, at: Progress) -> Terms:
+        """Two views through one pass, compared where they came from."""
+        views = [draw_symmetry(sample.image, mirror=self.mirror) for _ in range(2)]
+        images = torch.cat([gaussian_noise(view.apply(sample.image), self.noise) for view in views])
+        seen = probabilities(nets["student"](images)["main"]).chunk(2)
+        first, second = (view.undo(p) for view, p in zip(views, seen, strict=True))
+        return Terms(values={"consistency": mean_difference(first, second, sample.valid)})

@@ -1,0 +1,294 @@
+"""Methods side by side: what is run, skipped, continued and refused, and the table it ends in."""
+
+import csv
+import json
+import shutil
+import signal
+import threading
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import wilcoxon
+
+from coranet.cli import main
+from coranet.data.datasets.folder import read_folder
+from coranet.data.splits import Split
+from coranet.errors import InputError
+from coranet.evaluation import Scores
+from coranet.experiments import compare, jobs
+from coranet.experiments.compare import Job, find_exam, parse_row, split_rows
+from coranet.report import seeds_text, standings
+
+SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1")
+SMALL = [*(word for setting in SETTINGS for word in ("--set", setting)), "--device", "cpu"]
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as caught:
+        main(["compare", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return caught.value.code, captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory):
+    """A method that fails in its second step."""
+    file = tmp_path_factory.mktemp("own") / "broken.py"
+    file.write_text(
+        "from dataclasses import dataclass\nfrom coranet.methods.supervised import Supervised\n\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Broken(Supervised):\n"
+        "    def after_step(self, nets, at):\n        raise RuntimeError('no\\n such luck')\n"
+    )
+    return f"{file}:Broken"
+
+
+@pytest.fixture(scope="module")
+def compared(scans, cache, broken, tmp_path_factory):
+    """Two methods, two seeds and one failure, as the command makes them: exit code and folder."""
+    out = tmp_path_factory.mktemp("compared") / "out"
+    rows = f"coranet[regions=softmax],supervised,{broken}"
+    arguments = [scans, "--methods", rows, "--seeds", 2, "--steps", 4, "--out", out, "--cache", cache, *SMALL]
+    with pytest.raises(SystemExit) as caught:
+        main(["compare", *map(str, arguments)])
+    return caught.value.code, out, arguments
+
+
+def test_rows_may_carry_settings():
+    assert split_rows("a,b[x=1;y=[2,3]], c[z={'k': [1,2]}]") == ("a", "b[x=1;y=[2,3]]", "c[z={'k': [1,2]}]")
+    assert parse_row("coranet[regions=tta;weights=[1,2]]") == ("coranet", {"regions": "tta", "weights": "[1,2]"})
+    assert parse_row("./mine.py:Mine") == ("./mine.py:Mine", {})
+    for row in ("coranet[regions=tta", "coranet[regions]"):
+        with pytest.raises(InputError, match="FIELD=VALUE"):
+            parse_row(row)
+
+
+def test_every_row_and_seed_is_a_run_of_its_own_and_alike(compared, broken):
+    code, out, _ = compared
+    assert code == 1
+    names = ["coranet-regions=softmax", "supervised"]
+    runs = {
+        name: json.loads((out / name / "run.json").read_text()) for n in names for name in (f"{n}-seed0", f"{n}-seed1")
+    }
+    assert {run["method"]["kind"] for run in runs.values()} == {"coranet", "supervised"}
+    assert runs["coranet-regions=softmax-seed1"]["method"]["regions"]["kind"] == "softmax"
+    assert {(run["train"]["steps"], run["net"]["width"]) for run in runs.values()} == {(4, 4)}
+    assert [run["seed"] for run in runs.values()] == [0, 1, 0, 1]
+    assert all(run["data"] == runs["supervised-seed0"]["data"] for run in runs.values())
+    for name in runs:
+        assert set(Scores.read_csv(out / name / "scores.csv").by_case("dsc")) == {"phantom_007", "phantom_008"}
+
+
+def test_the_table_says_what_was_scored_and_what_failed(compared, broken):
+    _, out, _ = compared
+    rows = list(csv.DictReader((out / "table.csv").read_text().splitlines()))
+    assert [row["run"] for row in rows] == ["supervised", "coranet[regions=softmax]", broken]
+    scores = [Scores.read_csv(out / f"coranet-regions=softmax-seed{seed}" / "scores.csv") for seed in (0, 1)]
+    assert float(rows[1]["dsc"]) == pytest.approx(sum(one.mean()["dsc"].mean for one in scores) / 2)
+    assert float(rows[1]["hd95_mm"]) == pytest.approx(sum(one.mean()["hd95_mm"].mean for one in scores) / 2)
+    assert (rows[0]["ahead_p"], float(rows[1]["ahead_p"]) > 0) == ("", True)
+    assert [rows[1][name] for name in ("seeds", "cases", "steps", "images")] == ["2", "2", "4", "16"]
+    assert int(rows[1]["updates"]) > int(rows[0]["updates"]) == 4
+    assert rows[2]["error"] == "seed 0: RuntimeError: no such luck"
+    text = (out / "table.md").read_text()
+    assert "RuntimeError: no such luck" in text
+    assert "p = " in text
+    assert len({line.count("|") for line in text.splitlines()}) == 1
+    page = (out / "report.html").read_text()
+    assert "no such luck" in page
+    assert "coranet[regions=softmax] − supervised" in page
+
+
+def test_again_only_what_is_missing_is_run(compared, capsys, monkeypatch, broken):
+    _, out, arguments = compared
+    before = {file: file.stat().st_mtime_ns for file in out.glob("*/scores.csv")}
+    (out / "supervised-seed1" / "scores.csv").unlink()  # as if it had been stopped while it predicted
+    log = (out / "supervised-seed1" / "log.jsonl").read_text()
+    tried = []
+    real = jobs.attempt
+    monkeypatch.setattr(jobs, "attempt", lambda made, job, *rest: tried.append(job) or real(made, job, *rest))
+    code, printed, err = run(capsys, *arguments)
+    assert code == 1
+    assert tried == [Job(broken, 0), Job("supervised", 1), Job(broken, 1)]
+    assert "3 of 6 runs are finished" in err
+    assert "supervised" in printed
+    assert (out / "supervised-seed1" / "log.jsonl").read_text() == log
+    after = {file: file.stat().st_mtime_ns for file in out.glob("*/scores.csv")}
+    assert set(after) == set(before)
+    assert sum(after[file] != then for file, then in before.items()) == 1
+
+
+def test_a_run_that_was_cut_off_is_continued(scans, small, tmp_path):
+    made = compare.prepare(
+        scans, tmp_path / "out", "supervised", 1, small(steps=4, save_every=1), print, lambda *_: None
+    )
+    (job,) = made.jobs
+
+    class Stop:
+        def begin(self, plan):
+            self.first = plan.first
+
+        def record(self, record):
+            if record.step == 2:
+                raise RuntimeError("power cut")
+
+    options = replace(made.options, overrides=(*made.options.overrides, ("train.log_every", "1")))
+    made = replace(made, options=options)
+    stop = Stop()
+    assert jobs.attempt(made, job, [stop], say=lambda line: None) == "RuntimeError: power cut"
+    assert (made.folder(job) / jobs.ERROR).read_text().startswith("RuntimeError: power cut\n")
+    assert not made.finished(job)
+    listener = Stop()
+    listener.record = lambda record: None
+    assert jobs.attempt(made, job, [listener], say=lambda line: None) is None
+    assert (stop.first, listener.first) == (0, 1)
+    assert made.finished(job)
+    assert not (made.folder(job) / jobs.ERROR).exists()
+
+
+@pytest.mark.slow
+def test_several_at_a_time(scans, cache, broken, tmp_path, capsys):
+    arguments = ["--seeds", 1, "--steps", 2, "--jobs", 2, "--out", tmp_path / "out", "--cache", cache, *SMALL]
+    code, printed, err = run(capsys, scans, "--methods", f"supervised,{broken}", *arguments)
+    assert code == 1
+    assert "RuntimeError: no such luck" in printed
+    assert "supervised, seed 0: finished" in err
+    assert (tmp_path / "out/supervised-seed0/scores.csv").exists()
+    assert "windows of" in (tmp_path / "out/supervised-seed0/output.txt").read_text()
+
+
+class Pretended(threading.Thread):
+    """In the place of a process: leaves what its row's name says."""
+
+    exitcode = None
+
+    def __init__(self, target, args, name):
+        super().__init__()
+        self.args = args
+        self.sentinel = name
+
+    def run(self):
+        made, job = self.args
+        made.folder(job).mkdir(parents=True)
+        time.sleep(0.02)
+        if job.row == "raises":
+            (made.folder(job) / jobs.ERROR).write_text("no such luck\n\nTraceback")
+        self.exitcode = {"raises": 1, "killed": -signal.SIGKILL}.get(job.row, 0)
+
+
+def test_processes_are_started_some_at_a_time_and_their_errors_gathered(tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs.multiprocessing, "get_context", lambda kind: SimpleNamespace(Process=Pretended))
+    monkeypatch.setattr(jobs.multiprocessing.connection, "wait", lambda sentinels, timeout: time.sleep(0.005))
+    rows = ("good", "raises", "killed", "fine")
+    made = compare.Compare(data=tmp_path, out=tmp_path, rows=rows, seeds=2, options=None, exam=None)
+    said = []
+    errors = jobs.attempt_together(made, made.jobs, 3, said.append)
+    assert {job.row for job in errors} == {"raises", "killed"}
+    assert errors[Job("raises", 1)] == "no such luck"
+    assert "SIGKILL" in errors[Job("killed", 0)]
+    assert len(list(tmp_path.iterdir())) == 8
+    running = most = 0
+    for line in said:
+        running += 1 if "started" in line else -1
+        most = max(most, running)
+    assert (most, running) == (3, 0)
+    assert jobs.attempt_all(replace(made, out=tmp_path / "new"), 2, lambda job: None) == {
+        "raises": "seed 0: no such luck",
+        "killed": "seed 0: ended with SIGKILL (out of memory?)",
+    }
+
+
+def test_a_folder_is_continued_as_it_was_begun(compared, capsys):
+    arguments = compared[2]
+    code, _, err = run(capsys, *arguments, "--steps", 5)
+    assert code == 1
+    assert "begun with another steps (4, now 5)" in err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--methods", "supervised,cora"], "No method is called 'cora'"),
+        (["--methods", "supervised,supervised"], "name each method once"),
+        (["--methods", "coranet[beta=1],coranet[beta=1;]"], "would share a folder"),
+        (["--methods", "supervised", "--seeds", 0], "at least one seed"),
+        (["--methods", "supervised", "--jobs", 0], "at least one"),
+        (["--methods", "supervised", "--against", "coranet"], "none of the rows"),
+        (["--methods", "supervised", "--labelled", 9], "between 1 and 3"),
+    ],
+)
+def test_refusals_come_before_any_work(scans, cache, tmp_path, capsys, changes, message):
+    code, _, err = run(capsys, scans, "--out", tmp_path / "out", "--cache", cache, *SMALL, *changes)
+    assert code == 1
+    assert message in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_scored(scans, tmp_path):
+    names = {case.name: case.part for case in read_folder(scans).cases}
+    assert find_exam(scans, None).cases == tuple(name for name, part in names.items() if part == "Ts")
+    split = Split(labelled=("phantom_000",), unlabelled=("phantom_003",), test=("phantom_001", "phantom_002"))
+    exam = find_exam(scans, split)
+    assert (exam.images, exam.labels, exam.cases) == (scans / "imagesTr", scans / "labelsTr", split.test)
+    for tests, message in (
+        (("phantom_004",), "no label of the split's test cases phantom_004"),
+        (("phantom_001", "phantom_007"), "lie in imagesTr and in imagesTs"),
+    ):
+        with pytest.raises(InputError, match=message):
+            find_exam(scans, replace(split, test=tests))
+    with pytest.raises(InputError, match="trains on patients of phantom_007"):
+        find_exam(scans, Split(labelled=("phantom_000",), unlabelled=("phantom_007",)))
+
+
+def test_nothing_to_score_is_said(scans, tmp_path):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for path in scans.iterdir():
+        if path.name not in ("imagesTs", "labelsTs"):
+            (bare / path.name).symlink_to(path)
+    with pytest.raises(InputError, match="nothing to compare on"):
+        find_exam(bare, None)
+
+
+@pytest.fixture
+def repeats(compared, tmp_path):
+    """Two runs of two seeds each, with scores of seven cases that were made up."""
+    rng, (row, *_) = np.random.default_rng(0), Scores.read_csv(compared[1] / "supervised-seed0/scores.csv").rows
+    made = [{"one": tmp_path / f"one{seed}", "other": tmp_path / f"other{seed}"} for seed in (0, 1)]
+    for folder in (folder for runs in made for folder in runs.values()):
+        folder.mkdir()
+        for name in ("run.json", "log.jsonl"):
+            shutil.copy(compared[1] / "supervised-seed0" / name, folder)
+        rows = tuple(replace(row, case=f"case {n}", status="scored", dsc=float(rng.random())) for n in range(7))
+        Scores(rows=rows).write_csv(folder / "scores.csv")
+    return made
+
+
+def test_seeds_are_averaged_case_by_case(repeats):
+    one, other = (
+        [Scores.read_csv(runs[name] / "scores.csv").by_case("dsc") for runs in repeats] for name in repeats[0]
+    )
+    first, found = standings(repeats)
+    assert first.ahead is None
+    assert found.each == pytest.approx([np.mean(list(seed.values())) for seed in other])
+    assert found.std == pytest.approx(abs(found.each[0] - found.each[1]) / 2**0.5)
+    mine, theirs = ([(seeds[0][case] + seeds[1][case]) / 2 for case in one[0]] for seeds in (other, one))
+    gaps = np.subtract(mine, theirs)
+    assert (found.cases.mean, found.cases.n) == (pytest.approx(np.mean(mine)), 7)
+    assert found.ahead.difference == pytest.approx(gaps.mean())
+    assert found.ahead.p == pytest.approx(wilcoxon(gaps).pvalue)
+    turned = standings(repeats, "other")
+    assert turned[1].ahead is None
+    assert turned[0].ahead.difference == pytest.approx(-gaps.mean())
+
+
+def test_seeds_in_words(repeats):
+    first, second = seeds_text(repeats)
+    found = standings(repeats)[1]
+    title = "ahead of one [95 % over cases]"
+    assert first[title] == ""
+    assert second[title].endswith(f"], p = {found.ahead.p:.3f}")
+    assert second["DSC %, mean ± std over seeds"] == f"{50 * sum(found.each):.1f} ± {100 * found.std:.1f}"
+    assert "±" not in seeds_text(repeats[:1])[1]["DSC %, mean ± std over seeds"]
