@@ -42,7 +42,8 @@ def auto_run(scans: Scans, method: Method) -> Run:
         split=scans.split,
         net=net,
         method=replace(method, dice=1.0),
-        optim=Optim(lr=1e-3, betas=(0.9, 0.999), decay="poly"),
+        # Of the few steps a CPU makes on volumes little is left at 1e-3.
+        optim=Optim(lr=1e-3 if flat or gpu else 1e-2, betas=(0.9, 0.999), decay="poly"),
         train=Train(steps=steps if gpu else steps // 6, batch=(pairs, pairs) if gpu else (pairs // 2, pairs // 2)),
         accel=scans.accel,
         made_with=versions(),
