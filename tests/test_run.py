@@ -143,3 +143,15 @@ def test_any_length_keeps_the_proportion_and_relabels_at_least_four_times(steps,
 def test_phases_without_memory_are_not_refreshed():
     assert lay_out(replace(CoraNet(), masks="online").phases, 100, 5)[1].refreshes == 0
     assert lay_out((Phase(name="train", epochs=3),), 7, 2)[0].stop == 7
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=st.integers(1, 500))
+def test_a_short_run_refreshes_four_times_and_no_more_than_it_must(steps):
+    (stretch,) = lay_out([Phase(name="only", epochs=1, refresh_every=5)], steps, epoch=10_000)
+    times = [step for step in range(steps) if stretch.refreshes_at(step)]
+    assert len(times) == stretch.refreshes
+    assert len(times) >= min(4, steps)
+    if steps >= 12:
+        assert len(times) == 4  # evenly: none of them just before the end
+        assert steps - times[-1] >= stretch.interval - 3

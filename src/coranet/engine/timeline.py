@@ -47,7 +47,13 @@ def lay_out(phases: Sequence[Phase], steps: int, epoch: int) -> tuple[Stretch, .
         stop = round(steps * done / total)
         interval = None
         if phase.refresh_every is not None:
-            interval = max(min(round(phase.refresh_every * epoch), (stop - start) // FEWEST_REFRESHES), 1)
+            interval = max(min(round(phase.refresh_every * epoch), _interval_for(stop - start)), 1)
         stretches.append(Stretch(phase, start, stop, interval))
         start = stop
     return tuple(stretches)
+
+
+def _interval_for(steps: int) -> int:
+    """The widest even interval at which maps are refreshed as often as they have to be."""
+    wide = -(-steps // FEWEST_REFRESHES)
+    return wide if wide and -(-steps // wide) >= FEWEST_REFRESHES else steps // FEWEST_REFRESHES
