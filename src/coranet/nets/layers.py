@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -63,6 +63,11 @@ def head(dims: int, inputs: int, outputs: int, norm: Norm, convolutions: int, ke
     """
     body = [conv_norm_relu(dims, inputs, inputs, norm, kernel) for _ in range(convolutions)]
     return nn.Sequential(*body, CONVOLUTION[dims](inputs, outputs, 1))
+
+
+def make_heads(dims: int, width: int, heads: Mapping[str, int], norm: Norm, convolutions: int) -> nn.ModuleDict:
+    """A head for each name, with that many outputs, on features of `width` channels."""
+    return nn.ModuleDict({name: head(dims, width, outputs, norm, convolutions) for name, outputs in heads.items()})
 
 
 def dropout(dims: int, rate: float) -> nn.Module:

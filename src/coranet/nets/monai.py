@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.nets.body import Body
-from coranet.nets.layers import Norm, Upsampling, head
+from coranet.nets.layers import Norm, Upsampling, make_heads
 
 Arguments = dict[str, Any]
 
@@ -117,9 +117,7 @@ class MonaiBody(Body):
             raise InputError(
                 f"monai:{name} needs a package that is not installed ({_one_line(error)}). Install it with pip."
             ) from error
-        self.heads = nn.ModuleDict(
-            {head_: head(dims, width, outputs, norm, head_convolutions) for head_, outputs in heads.items()}
-        )
+        self.heads = make_heads(dims, width, heads, norm, head_convolutions)
 
     def encode(self, image: Tensor) -> list[Tensor]:
         """The network's (first) output, its only level."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from coranet.nets.body import Body
-from coranet.nets.layers import MAX_POOL, Norm, Upsample, Upsampling, double_conv, dropout, head
+from coranet.nets.layers import MAX_POOL, Norm, Upsample, Upsampling, double_conv, dropout, make_heads
 
 
 class UNet(Body):
@@ -45,9 +45,7 @@ class UNet(Body):
                 for name, kind in {"main": "own", **(decoders or {})}.items()
             }
         )
-        self.heads = nn.ModuleDict(
-            {name: head(dims, width, outputs, norm, head_convolutions) for name, outputs in heads.items()}
-        )
+        self.heads = make_heads(dims, width, heads, norm, head_convolutions)
 
     @staticmethod
     def multiple_for(levels: int) -> int:

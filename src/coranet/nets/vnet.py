@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor, nn
 
 from coranet.nets.body import Body
-from coranet.nets.layers import CONVOLUTION, Norm, Upsample, Upsampling, conv_norm_relu, dropout, head, norm_relu
+from coranet.nets.layers import CONVOLUTION, Norm, Upsample, Upsampling, conv_norm_relu, dropout, make_heads, norm_relu
 
 
 class VNet(Body):
@@ -47,9 +47,7 @@ class VNet(Body):
                 for name, kind in {"main": "own", **(decoders or {})}.items()
             }
         )
-        self.heads = nn.ModuleDict(
-            {name: head(dims, width, outputs, norm, head_convolutions) for name, outputs in heads.items()}
-        )
+        self.heads = make_heads(dims, width, heads, norm, head_convolutions)
 
     @staticmethod
     def multiple_for(levels: int) -> int:
