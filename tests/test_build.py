@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +15,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from coranet.data.build import build_store, cached_store, default_cache
+from coranet.data.build import allow_gaps, build_store, cached_store, case_key, default_cache
 from coranet.data.datasets.folder import Dataset, read_folder
 from coranet.data.grid import Grid
 from coranet.data.prepare import Preparation
 from coranet.data.readers.nifti import write
 from coranet.data.store import Store
+from coranet.data.unfinished import ResumableWriter, unfinished
+from coranet.data.workers import Task, carry_out
 from coranet.errors import InputError
 from coranet.types import Geometry
 
@@ -138,10 +144,174 @@ def test_folders_of_equal_content_make_equal_stores(tmp_path: Path) -> None:
 
 def test_a_scan_that_cannot_be_read_leaves_no_store(tmp_path: Path) -> None:
     dataset = raw_folder(tmp_path / "raw")
-    dataset.cases[1].images[0].write_bytes(b"")
+    dataset.cases[1].images[0].path.write_bytes(b"")
     with pytest.raises(InputError, match="p1_ES_0000"):
         prepare(dataset, tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())
+
+
+COARSE = Preparation(spacing=(1.3, 2.1, 3.5), crop="foreground", crop_margin=(2, 2, 2))
+
+
+def test_the_store_is_the_same_for_any_number_of_processes(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    alone = build_store(dataset, dataset.cases, COARSE, tmp_path / "alone")
+    steps: list[int] = []
+    together = build_store(
+        dataset, dataset.cases, COARSE, tmp_path / "together", lambda done, total: steps.append(done), jobs=2
+    )
+    assert steps == [1, 2]
+    assert alone == together
+    for name in ("index.json", "images.bin", "labels.bin"):
+        assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "together" / name).read_bytes()
+    assert {file.name for file in tmp_path.iterdir()} == {"raw", "alone", "together"}
+
+
+def test_a_copied_store_is_the_same(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    build_store(dataset, dataset.cases, PLAIN, tmp_path / "here")
+    shutil.copytree(tmp_path / "here", tmp_path / "cluster" / "there")
+    here, there = Store.open(tmp_path / "here"), Store.open(tmp_path / "cluster" / "there")
+    assert here.fingerprint == there.fingerprint
+    assert np.array_equal(here.image("p1_ES"), there.image("p1_ES"))
+    assert str(tmp_path) not in (tmp_path / "here" / "index.json").read_text()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from coranet.data.build import build_store
+from coranet.data.datasets.folder import read_folder
+from coranet.data.preparation import Preparation
+dataset = read_folder(Path(sys.argv[1]))
+kill = lambda done, total: os.kill(os.getpid(), signal.SIGKILL)
+build_store(dataset, dataset.cases, Preparation(), Path(sys.argv[2]), kill)
+"""
+
+
+def test_a_killed_run_leaves_no_store_and_is_taken_up(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    killed = subprocess.run([sys.executable, "-c", KILLED, dataset.root, tmp_path / "store"], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (tmp_path / "store").exists()
+    assert not [file for file in tmp_path.rglob("*") if Store.is_store(file)]
+    told = build_store(dataset, dataset.cases, PLAIN, tmp_path / "store")
+    assert [case.resumed for case in told] == [True, False]
+    build_store(dataset, dataset.cases, PLAIN, tmp_path / "fresh")
+    assert Store.open(tmp_path / "store").fingerprint == Store.open(tmp_path / "fresh").fingerprint
+    assert {file.name for file in tmp_path.iterdir()} == {"raw", "store", "fresh"}
+
+
+def stop(done: int, total: int) -> None:
+    raise KeyboardInterrupt
+
+
+def interrupted(dataset: Dataset, path: Path, settings: Preparation = PLAIN) -> Path:
+    """The folder that a run leaves that was stopped after its first case."""
+    with pytest.raises(KeyboardInterrupt):
+        build_store(dataset, dataset.cases, settings, path, stop)
+    assert not path.exists()
+    return unfinished(path)
+
+
+def resumed(dataset: Dataset, path: Path, settings: Preparation = PLAIN) -> list[bool]:
+    """Which cases were not prepared again; the store is what it would have been without a stop."""
+    told = build_store(dataset, dataset.cases, settings, path)
+    fresh = path.with_name("fresh")
+    build_store(dataset, dataset.cases, settings, fresh)
+    assert Store.open(path).fingerprint == Store.open(fresh).fingerprint
+    assert np.array_equal(Store.open(path).image("p1_ES"), Store.open(fresh).image("p1_ES"))
+    return [case.resumed for case in told]
+
+
+def test_what_a_kill_cut_short_is_done_again(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    folder = interrupted(dataset, tmp_path / "store")
+    with (folder / "journal.jsonl").open("a") as journal:
+        journal.write('{"key": "ab')
+    with (folder / "store" / "images.bin").open("ab") as images:
+        images.write(b"half a case")
+    assert resumed(dataset, tmp_path / "store") == [True, False]
+
+
+def test_voxels_that_never_reached_the_disk_are_noticed(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    images = interrupted(dataset, tmp_path / "store") / "store" / "images.bin"
+    images.write_bytes(bytes(images.stat().st_size))
+    assert resumed(dataset, tmp_path / "store") == [False, False]
+
+
+def test_cases_that_wait_for_their_turn_are_not_done_again(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    pieces = interrupted(dataset, tmp_path / "store") / "pieces"
+    carry_out(Task(1, dataset.cases[1], PLAIN, case_key(dataset.cases[1], PLAIN), pieces))
+    assert resumed(dataset, tmp_path / "store") == [True, True]
+
+
+def test_what_changed_meanwhile_is_done_again(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    interrupted(dataset, tmp_path / "store")
+    touch_label(dataset.root)
+    assert resumed(dataset, tmp_path / "store") == [False, False]
+
+
+def test_other_settings_do_not_take_up_the_work_of_others(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    interrupted(dataset, tmp_path / "store")
+    assert resumed(dataset, tmp_path / "store", COARSE) == [False, False]
+
+
+def test_a_mended_scan_does_not_cost_the_others(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    image = dataset.cases[1].images[1].path
+    whole = image.read_bytes()
+    image.write_bytes(whole[:100])
+    with pytest.raises(InputError, match="p1_ES_0001"):
+        build_store(dataset, dataset.cases, PLAIN, tmp_path / "store")
+    image.write_bytes(whole)
+    assert resumed(dataset, tmp_path / "store") == [True, False]
+
+
+def test_two_processes_at_one_store_do_not_meet(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    with ResumableWriter(tmp_path / "store", {}, []) as other:
+        build_store(dataset, dataset.cases, PLAIN, tmp_path / "store")
+        assert other.folder.exists()
+        assert len(Store.open(tmp_path / "store").cases) == 2
+
+
+def as_test_case(dataset: Dataset) -> Dataset:
+    """The labelled case alone, as one that is for test."""
+    return replace(dataset, cases=(replace(dataset.cases[0], part="Ts"),))
+
+
+def test_the_ground_truth_is_not_looked_at_where_it_should_not_be_known(tmp_path: Path) -> None:
+    dataset, crop = raw_folder(tmp_path / "raw"), Preparation(crop="label")
+    with pytest.raises(InputError, match=r"p1_ES_0000.nii.gz: has no label, and crop=label asks for one"):
+        build_store(dataset, dataset.cases, crop, tmp_path / "store")
+    test = as_test_case(dataset)
+    with pytest.raises(InputError, match=r"p1_ED.nii.gz: is the label of a test case.*--crop-label-for-all"):
+        build_store(test, test.cases, crop, tmp_path / "store")
+    assert {file.name for file in tmp_path.iterdir()} == {"raw"}
+    build_store(test, test.cases, replace(crop, crop_label_for_all=True), tmp_path / "store")
+    assert Store.open(tmp_path / "store").preparation["crop"] == "label"
+
+
+def test_what_a_coarser_grid_loses_is_told(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    (labelled, unlabelled) = build_store(dataset, dataset.cases, PLAIN, tmp_path / "own")
+    assert labelled.kept == unlabelled.kept == {}
+    (labelled, _) = build_store(dataset, dataset.cases, Preparation(spacing=(2.0, 4.0, 6.0)), tmp_path / "coarse")
+    assert set(labelled.kept) == {"organ"}
+    assert 0.3 < labelled.kept["organ"] < 0.95
+
+
+def test_gaps_are_allowed_in_series_alone(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    series = replace(dataset.cases[0].images[0], reader="dicom")
+    mixed = replace(dataset, cases=(replace(dataset.cases[0], images=(series, dataset.cases[0].images[1])),))
+    (case,) = allow_gaps(mixed).cases
+    assert [image.inside for image in case.images] == [(("gaps", "interpolate"),), ()]
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from coranet.data.datasets.folder import Case, read_folder, scan_cases
 from coranet.data.datasets.names import patient_of
+from coranet.data.readers import Source
 from coranet.errors import InputError
 
 V2 = {"channel_names": {"0": "CT"}, "labels": {"background": 0, "organ": 1}, "file_ending": ".nii.gz"}
@@ -36,6 +37,10 @@ def make(root: Path, description: Any, *files: str) -> Path:
     return root
 
 
+def nifti(*files: Path) -> tuple[Source, ...]:
+    return tuple(Source(path=file) for file in files)
+
+
 def test_the_layout_of_nnunet(tmp_path: Path) -> None:
     root = make(
         tmp_path,
@@ -58,22 +63,22 @@ def test_the_layout_of_nnunet(tmp_path: Path) -> None:
     assert dataset.cases == (
         Case(
             name="a",
-            images=(images / "a_0000.nii.gz", images / "a_0001.nii.gz"),
-            label=root / "labelsTr/a.nii.gz",
+            images=nifti(images / "a_0000.nii.gz", images / "a_0001.nii.gz"),
+            label=Source(path=root / "labelsTr/a.nii.gz"),
             part="Tr",
             patient="a",
         ),
         Case(
             name="b",
-            images=(images / "b_0000.nii.gz", images / "b_0001.nii.gz"),
+            images=nifti(images / "b_0000.nii.gz", images / "b_0001.nii.gz"),
             label=None,
             part="Tr",
             patient="b",
         ),
         Case(
             name="c",
-            images=(root / "imagesTs/c_0000.nii.gz", root / "imagesTs/c_0001.nii.gz"),
-            label=root / "labelsTs/c.nii.gz",
+            images=nifti(root / "imagesTs/c_0000.nii.gz", root / "imagesTs/c_0001.nii.gz"),
+            label=Source(path=root / "labelsTs/c.nii.gz"),
             part="Ts",
             patient="c",
         ),
@@ -96,7 +101,7 @@ def test_the_layout_of_the_decathlon(tmp_path: Path) -> None:
     assert dataset.channels == ("MRI",)
     assert dataset.classes == {0: "background", 1: "left atrium"}
     assert [(case.name, case.label) for case in dataset.cases] == [
-        ("la_003", root / "labelsTr/la_003.nii"),
+        ("la_003", Source(path=root / "labelsTr/la_003.nii")),
         ("la_010", None),
     ]
 
@@ -110,7 +115,7 @@ def test_cases_that_are_numbered_like_channels(tmp_path: Path) -> None:
     root = make(tmp_path, V2, *(f"{kind}Tr/case_{i:04d}.nii.gz" for kind in ("images", "labels") for i in range(3)))
     dataset = read_folder(root)
     assert [case.name for case in dataset.cases] == ["case_0000", "case_0001", "case_0002"]
-    assert all(case.label and case.label.name == case.images[0].name for case in dataset.cases)
+    assert all(case.label and case.label.path.name == case.images[0].path.name for case in dataset.cases)
 
 
 def test_natural_order(tmp_path: Path) -> None:
@@ -173,7 +178,7 @@ def labels(**classes: Any) -> dict[str, Any]:
         (labels(**{f"c{i}": i for i in range(257)}), "257 classes. Merge"),
         ({**V2, "patients": ["a"]}, '"patients" is not a mapping.*Write it as'),
         ({**V2, "patients": {"x": "a"}}, '"patients" names cases that do not exist: x. Write the names of cases'),
-        ({**V2, "file_ending": ".png"}, "\"file_ending\" is '.png'. Convert the scans"),
+        ({**V2, "file_ending": ".mha"}, "\"file_ending\" is '.mha'. Convert the scans"),
     ],
 )
 def test_a_wrong_description(tmp_path: Path, description: Any, message: str) -> None:
@@ -198,7 +203,7 @@ def test_a_byte_order_mark_is_forgiven(tmp_path: Path) -> None:
     ("files", "message"),
     [
         ([], "imagesTr: does not exist. Put the training scans there"),
-        (["imagesTr/a.png"], "imagesTr: holds no .nii or .nii.gz file. Put"),
+        (["imagesTr/a.mha"], "imagesTr: holds no scan. Put"),
         (
             ["imagesTr/a_0000.nii.gz", "labelsTr/b.nii.gz"],
             "labelsTr/b.nii.gz: is a label without an image imagesTr/b_0000.nii.gz. Rename it",
@@ -259,7 +264,7 @@ def test_a_path_that_is_no_dataset(tmp_path: Path) -> None:
 def test_scans_to_predict(tmp_path: Path) -> None:
     make(tmp_path, None, "a_0000.nii.gz", "b.nii", "c_0012.nii.gz", "._b.nii", "notes.txt")
     cases = scan_cases(tmp_path, 1)
-    assert [(case.name, case.images[0].name) for case in cases] == [
+    assert [(case.name, case.images[0].path.name) for case in cases] == [
         ("a", "a_0000.nii.gz"),
         ("b", "b.nii"),
         ("c_0012", "c_0012.nii.gz"),
@@ -271,7 +276,7 @@ def test_scans_to_predict(tmp_path: Path) -> None:
 def test_scans_of_several_channels_to_predict(tmp_path: Path) -> None:
     make(tmp_path, None, "a_0000.nii.gz", "a_0001.nii.gz", "b_0001.nii.gz", "b_0000.nii.gz")
     cases = scan_cases(tmp_path, 2)
-    assert [(case.name, [file.name for file in case.images]) for case in cases] == [
+    assert [(case.name, [image.path.name for image in case.images]) for case in cases] == [
         ("a", ["a_0000.nii.gz", "a_0001.nii.gz"]),
         ("b", ["b_0000.nii.gz", "b_0001.nii.gz"]),
     ]
@@ -286,12 +291,54 @@ def test_nothing_to_predict(tmp_path: Path) -> None:
     make(tmp_path, None, "in/imagesTs/a_0000.nii.gz", "empty/notes.txt", "scan.mha")
     for path, message in (
         ("none", "does not exist. Check"),
-        ("scan.mha", "not named .nii.*Convert"),
-        ("empty", "holds no .nii.*Give a scan"),
-        ("in", "holds no .nii.*Give one of its folders: imagesTs"),
+        ("scan.mha", r"of no format that is read \(.nii.gz, .nii, .nrrd, .*a folder of DICOM\). Convert"),
+        ("empty", "holds no scan. Give a scan"),
+        ("in", "holds no scan. Give one of its folders: imagesTs"),
     ):
         with pytest.raises(InputError, match=message):
             scan_cases(tmp_path / path, 1)
+
+
+def series(folder: Path) -> None:
+    """What is taken for DICOM: by its mark alone."""
+    folder.mkdir(parents=True)
+    (folder / "IM0001").write_bytes(bytes(128) + b"DICM")
+
+
+def test_folders_of_dicom_to_predict(tmp_path: Path) -> None:
+    series(tmp_path / "tree/p10/study/series")
+    series(tmp_path / "tree/p2/study/series")
+    (tmp_path / "tree/notes.txt").touch()
+    folder = tmp_path / "tree/p2"
+    one = scan_cases(folder, 1)
+    assert [(case.name, case.images) for case in one] == [("p2", (Source(path=folder, reader="dicom"),))]
+    assert [case.name for case in scan_cases(tmp_path / "tree", 1)] == ["p2", "p10"]
+    (folder / "study/series/preview.png").touch()
+    assert [case.name for case in scan_cases(folder / "study/series", 1)] == ["series"]
+    (folder / "study/series/scan.nii.gz").touch()
+    assert [case.name for case in scan_cases(folder / "study/series", 1)] == ["scan"]
+
+
+def test_the_folder_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    series(tmp_path / "patient 3")
+    monkeypatch.chdir(tmp_path / "patient 3")
+    assert [case.name for case in scan_cases(Path(), 1)] == ["patient 3"]
+
+
+def test_one_folder_has_one_format(tmp_path: Path) -> None:
+    make(tmp_path, None, "a.nrrd", "b.nrrd", "a.png", "notes.txt")
+    assert [case.images[0] for case in scan_cases(tmp_path, 1)] == [
+        Source(path=tmp_path / f"{name}.nrrd", reader="nrrd") for name in "ab"
+    ]
+    assert scan_cases(tmp_path / "a.png", 1)[0].images[0].reader == "image"
+
+
+def test_the_layout_with_pictures(tmp_path: Path) -> None:
+    description = {**V2, "file_ending": ".png", "channel_names": {"0": "T1", "1": "T2"}}
+    root = make(tmp_path, description, "imagesTr/a_0000.png", "imagesTr/a_0001.png", "labelsTr/a.png")
+    (case,) = read_folder(root).cases
+    assert [image.reader for image in case.images] == ["image", "image"]
+    assert case.label == Source(path=root / "labelsTr/a.png", reader="image", inside=(("as", "mask"),))
 
 
 @settings(max_examples=50, deadline=None)

@@ -210,7 +210,13 @@ CHECKS: list[tuple[Break, str, str, str, str]] = [
         "from 1 to 2.5 mm along Z",
         "median, 2.5 mm",
     ),
-    (put("imagesTs/a_t2_0000.nii.gz", image()), "warning", "imagesTs", "shares patients with imagesTr: a", "one side"),
+    (
+        put("imagesTs/a_t2_0000.nii.gz", image()),
+        "warning",
+        "imagesTs",
+        "shares patients with the training cases: a",
+        "one side",
+    ),
     (
         lambda root: (root / "imagesTr/d.nrrd").touch(),
         "warning",

@@ -1,17 +1,22 @@
 """Predictions lie on the input's own grid, whatever that is, and carry what was asked for."""
 
+import h5py
 import nibabel as nib
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+from scipy.io import savemat
 
 import coranet
+from coranet.data.grid import mismatch
 from coranet.data.prepare import Preparation
-from coranet.data.readers import nifti
+from coranet.data.readers import nifti, source
 from coranet.engine.run import Run
 from coranet.engine.trained import Trained
 from coranet.errors import InputError
 from coranet.experiments.launch import train
+from tests import dicoms
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +123,58 @@ def test_bad_input(trained, scans, tmp_path):
     assert not list((tmp_path / "out").iterdir())
     with pytest.raises(InputError, match="cannot be made"):
         trained.predict_files(scans / "imagesTs", tmp_path / "broken.nii.gz" / "out")
+
+
+def the_same_scan(scans, folder):
+    """A scan as NIfTI, and as a DICOM folder, NRRD, HDF5, MATLAB and a TIFF: all turned to LPS, as those formats are."""
+    volume = nifti.read(scans / "imagesTs/phantom_007_0000.nii.gz")
+    grey = np.rint(volume.array * 100 / volume.array.std()).astype(np.int16)
+    x, y, z = volume.geometry.spacing
+    folder.mkdir()
+    nifti.write(folder / "plain.nii.gz", grey, volume.geometry)
+    turned = grey[::-1, ::-1]
+    origin = ((1 - grey.shape[0]) * x, (1 - grey.shape[1]) * y, 0.0)
+    dicoms.write_series(folder / "series 7/é", turned, spacing=(x, y, z), origin=origin)
+    head = f"NRRD0004\ntype: short\ndimension: 3\nspace: left-posterior-superior\nsizes: {' '.join(map(str, grey.shape))}\n"
+    head += f"space directions: ({x},0,0) (0,{y},0) (0,0,{z})\nspace origin: ({origin[0]},{origin[1]},0)\n"
+    (folder / "a.nrrd").write_bytes(f"{head}encoding: raw\nendian: little\n\n".encode() + turned.tobytes(order="F"))
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["image"] = turned.transpose(2, 1, 0)
+    savemat(folder / "a.mat", {"scan": turned.swapaxes(0, 1)})
+    pages = [Image.fromarray(page.astype(np.uint16)) for page in (turned - turned.min()).transpose(2, 1, 0)]
+    pages[0].save(folder / "a.tif", save_all=True, append_images=pages[1:])
+    return folder
+
+
+def test_every_format_gets_the_same_answer_on_its_own_grid(trained, scans, tmp_path):
+    folder = the_same_scan(scans, tmp_path / "scans")
+    plain = trained.predict(folder / "plain.nii.gz").label
+    assert len(np.unique(plain)) > 1
+    for name, case in (
+        ("series 7", "series 7"),
+        ("series 7/é", "é"),
+        *((f"a.{end}", "a") for end in ("nrrd", "h5", "mat", "tif")),
+    ):
+        out = tmp_path / f"out-{name.replace('/', '-')}"
+        assert trained.predict_files(folder / name, out) == [case]
+        written, volume = nifti.read(out / f"{case}.nii.gz"), source(folder / name).read()
+        np.testing.assert_array_equal(written.array[::-1, ::-1], plain)
+        assert mismatch(written.geometry, volume.geometry) == ""
+    there = nifti.read(folder / "plain.nii.gz").geometry
+    for name in ("out-series 7/series 7", "out-a.nrrd/a"):
+        here = nifti.read(tmp_path / f"{name}.nii.gz").geometry
+        back = np.diag([-1.0, -1, 1, 1])
+        back[:2, 3] = np.array(here.shape[:2]) - 1
+        np.testing.assert_allclose(np.array(here.affine) @ back, there.affine, atol=1e-3)
+
+
+def test_a_picture_is_predicted_as_a_slice(trained, scans, tmp_path):
+    volume = nifti.read(scans / "imagesTs/phantom_007_0000.nii.gz")
+    grey = (255 * volume.array[..., 1] / volume.array.max()).astype(np.uint8)
+    (tmp_path / "in").mkdir()
+    for name in ("one", "zwei ü"):
+        Image.fromarray(grey[::-1, ::-1].T).save(tmp_path / f"in/{name}.png")
+    assert trained.predict_files(tmp_path / "in", tmp_path / "out") == ["one", "zwei ü"]
+    written = nib.load(tmp_path / "out/zwei ü.nii.gz")
+    assert written.shape == (32, 32)
+    np.testing.assert_array_equal(np.asarray(written.dataobj)[::-1, ::-1], trained.predict(grey).label[..., 0])

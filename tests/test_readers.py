@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coranet.data.readers.nifti import Volume, read, write
+from coranet.data.readers import Volume
+from coranet.data.readers.nifti import read, write
 from coranet.errors import InputError
 from coranet.types import Geometry
 
@@ -169,7 +170,7 @@ def test_a_file_one_may_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(InputError, match=r"cannot be opened \(Permission denied\).*may read"):
         read(path)
 

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.stats import wilcoxon
 
-from coranet.data.readers.nifti import Volume, write
+from coranet.data.readers import Volume
+from coranet.data.readers.nifti import write
 from coranet.errors import InputError
 from coranet.evaluation import Row, Scores, evaluate
 from coranet.report import table_text, write_report

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coranet.data.splits import Split, split_by_labels
+from coranet.data.splits import Split, assign, split_by_labels, split_by_ratio
 from coranet.errors import InputError
 
 PATIENTS = {f"p{number}_{frame}": f"p{number}" for number in range(1, 7) for frame in ("ED", "ES")}
@@ -213,3 +213,66 @@ def test_a_missing_split_is_refused_by_name(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere.json", tmp_path):
         with pytest.raises(InputError, match=f"{path.name}: cannot be read as a split"):
             Split.read(path)
+
+
+def test_a_split_says_where_it_comes_from_and_is_read_all_the_same(tmp_path: Path) -> None:
+    GOOD.write(tmp_path / "split.json", source="the field's", notes=["chosen: ä"])
+    assert Split.read(tmp_path / "split.json") == GOOD
+    content = json.loads((tmp_path / "split.json").read_text(encoding="utf-8"))
+    assert (content["source"], content["notes"]) == ("the field's", ["chosen: ä"])
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [((1, 4), 8), ((1, 2), 13), ((1, 1), 20), ((1, 0), 40), ((1, 99), 1)])
+def test_a_ratio_counts_patients(ratio: tuple[int, int], expected: int) -> None:
+    split = split_by_ratio(ALONE, ALONE, ratio)
+    assert (len(split.labelled), len(split.unlabelled)) == (expected, 40 - expected)
+
+
+def test_a_ratio_draws_test_and_validation_patients_first() -> None:
+    split = split_by_ratio(PATIENTS, CASES, (1, 1), val=1, test=1)
+    assert [len(cases) for cases in (split.labelled, split.unlabelled, split.val, split.test)] == [4, 4, 2, 2]
+    assert split_by_ratio(PATIENTS, CASES, (1, 1), val=1, test=1) == split
+    others = [split_by_ratio(PATIENTS, CASES, (1, 1), val=1, test=1, seed=seed) for seed in range(1, 5)]
+    assert any(other != split for other in others)
+
+
+def test_cases_the_dataset_keeps_for_test_are_tested_with_their_patients() -> None:
+    split = split_by_ratio(PATIENTS, CASES, (1, 4), kept_for_test=["p6_ED"])
+    assert split.test == ("p6_ED", "p6_ES")
+    assert len(patients_of(split.labelled)) == 1
+
+
+def test_more_labels_than_patients_have_are_refused() -> None:
+    with pytest.raises(InputError, match=r"--ratio 1:1 .* needs labels of 3 patients, and 2 have some"):
+        split_by_ratio(PATIENTS, ["p1_ED", "p2_ED"], (1, 1), val=1)
+
+
+def test_an_unlabelled_case_of_a_labelled_patient_is_unlabelled_and_of_a_tested_one_left_out() -> None:
+    labels = ["p1_ED", "p2_ED", "p3_ED"]
+    split = assign(PATIENTS, labels, ["p1"], ["p2"], ["p3", "p4"])
+    assert split == Split(
+        labelled=("p1_ED",),
+        unlabelled=("p1_ES", "p5_ED", "p5_ES", "p6_ED", "p6_ES"),
+        val=("p2_ED",),
+        test=("p3_ED",),
+    )
+    assert assign(PATIENTS, labels, ["p1"], test=["p4"]).test == ("p4_ED", "p4_ES")
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 5), ratio=st.tuples(st.integers(1, 4), st.integers(0, 6)))
+def test_a_drawn_split_is_always_a_good_one(data: st.DataObject, seed: int, ratio: tuple[int, int]) -> None:
+    owners = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=25))
+    patients = {f"case{number}": f"patient{owner}" for number, owner in enumerate(owners)}
+    labelled = data.draw(st.sets(st.sampled_from(list(patients)), min_size=1))
+    val, test = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3))
+    try:
+        split = split_by_ratio(patients, labelled, ratio, val=val, test=test, seed=seed)
+    except InputError:
+        return
+    split.check(patients, labelled)
+    assert len({patients[case] for case in split.val}) == val
+    assert len({patients[case] for case in split.test}) == test
+    people = {patients[case] for case in (*split.labelled, *split.unlabelled)}
+    wanted = max(1, round(len(people) * ratio[0] / sum(ratio)))
+    assert len({patients[case] for case in split.labelled}) == wanted

@@ -14,6 +14,8 @@ from coranet.cli.doctor import Doctor
 from coranet.cli.evaluate import Evaluate
 from coranet.cli.methods import Methods
 from coranet.cli.predict import Predict
+from coranet.cli.prepare import Prepare
+from coranet.cli.split import Split
 from coranet.cli.train import Train
 from coranet.errors import InputError
 from coranet.version import __version__
@@ -29,6 +31,8 @@ class Verb(Protocol):
 VERBS: dict[str, Callable[..., Verb]] = {
     "demo": Demo,
     "doctor": Doctor,
+    "prepare": Prepare,
+    "split": Split,
     "train": Train,
     "predict": Predict,
     "evaluate": Evaluate,
@@ -40,6 +44,7 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
 
     coranet demo                                  three minutes, nothing needed
     coranet doctor SCANS                          is my folder in order?
+    coranet prepare SCANS --out STORE             one compact store, of any format
     coranet train SCANS --out RUN                 prepare, split and train
     coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions
     coranet evaluate FOLDER LABELS                honest scores

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 if TYPE_CHECKING:
-    from coranet.data.inspect import Facts
+    from coranet.data.inspect import Facts, OnCase, Report
+    from coranet.report.overlay import Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,31 +22,54 @@ class Doctor:
 
     data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
     """A folder in nnU-Net's raw layout, or the Medical Decathlon's; or a prepared store."""
+    dataset: str = "folder"
+    """How the folder is laid out: folder, acdc, left_atrium, pancreas_ct, endocardium, sunnybrook, msd or h5."""
+    overlay: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Also write a page of pictures there, overlay.html: each case with its label's edges, unusual ones first."""
 
     def __call__(self) -> int:
         """Look."""
         from coranet.cli.show import counting, output
         from coranet.data.inspect import inspect_folder
+        from coranet.data.inspect_store import inspect_store
         from coranet.data.store import Store
 
-        if Store.is_store(self.data):
-            store = Store.open(self.data)
+        rows: list[Row] = []
+        on_case = self._draw_into(rows) if self.overlay else None
+        store = Store.open(self.data) if Store.is_store(self.data) else None
+        with counting() as progress:
+
+            def on_progress(done: int, total: int) -> None:
+                progress("reading", done, total)
+
+            if store:
+                report = inspect_store(store, on_progress, on_case=on_case)
+            else:
+                report = inspect_folder(self.data, on_progress, dataset=self.dataset, on_case=on_case)
+        if store:
             labelled = sum(case.labelled for case in store.cases.values())
-            output.print(f"A prepared store: {len(store.cases)} cases, {labelled} of them labelled. In order.")
-            return 0
-        with counting() as on_progress:
-            report = inspect_folder(self.data, lambda done, total: on_progress("reading", done, total))
+            output.print(f"A prepared store: {len(store.cases)} cases, {labelled} of them labelled.")
         if report.facts is not None:
             _show(report.facts)
-        for problem in report.problems:
-            output.print(f"{problem.level.upper()}: {problem}", markup=False)
+        _show_findings(report)
+        for line in report.lines():
+            output.print(line, markup=False)
         fatal = sum(problem.level == "fatal" for problem in report.problems)
         warnings = len(report.problems) - fatal
         verdict = (
             f"{fatal} problems to mend, {warnings} warnings." if fatal else f"Ready to train, {warnings} warnings."
         )
         output.print(verdict)
+        if self.overlay and rows:
+            from coranet.report.overlay import write_overlay
+
+            output.print(f"Pictures: {write_overlay(self.overlay, rows, report)}", markup=False)
         return 1 if fatal else 0
+
+    def _draw_into(self, rows: list[Row]) -> OnCase:
+        from coranet.report.overlay import draw_row
+
+        return lambda case, images, label, classes: rows.append(draw_row(case, images, label, classes))
 
 
 def _show(facts: Facts) -> None:
@@ -70,3 +94,18 @@ def _show(facts: Facts) -> None:
         ("grey levels", ranges),
     ):
         output.print(f"{title:12} {text}", markup=False)
+
+
+def _show_findings(report: Report) -> None:
+    """What is no problem, but worth knowing."""
+    from coranet.cli.show import output
+    from coranet.data.alignment import AS_IT_LIES
+
+    verdict = report.alignment
+    if verdict and verdict.clear and verdict.turn == AS_IT_LIES:
+        output.print(
+            f"{'labels':12} fit best as they lie, in {verdict.votes} of {verdict.voters} patients", markup=False
+        )
+    if report.outliers:
+        named = "; ".join(f"{case} ({odd[0].text})" for case, odd in list(report.outliers.items())[:3])
+        output.print(f"{'unusual':12} {len(report.outliers)} of the cases: {named}", markup=False)

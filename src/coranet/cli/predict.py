@@ -21,7 +21,8 @@ class Predict:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder that `coranet train --out` made."""
     scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCANS")]
-    """A NIfTI file, or a folder of them (_0000, _0001 for several channels)."""
+    """A scan (NIfTI, NRRD, HDF5, MATLAB, a picture, a folder of one DICOM series), or a folder of scans (_0000, _0001 for
+    several channels)."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Where predictions go."""
     only: Annotated[

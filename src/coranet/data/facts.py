@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from coranet.data.datasets.folder import Dataset
 from coranet.data.grid import orientation_code
 from coranet.data.prepare import Preparation, plan
+from coranet.data.readers import Source
 from coranet.types import Geometry
 
 
@@ -24,6 +24,12 @@ class Seen:
     highest: float
     counts: Mapping[int, int]
     """Voxels of each label value; empty for an image."""
+    levels: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """The 1st, 50th and 99th percentile of an image."""
+    placed: bool = True
+    """Whether the file says where its voxels lie."""
+    flat: bool = False
+    """Whether it is a picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +62,7 @@ class Facts:
     """The lowest and highest grey level of each channel."""
 
 
-def gather_facts(dataset: Dataset, seen: Mapping[Path, Seen]) -> Facts:
+def gather_facts(dataset: Dataset, seen: Mapping[Source, Seen]) -> Facts:
     """The facts of a dataset from what was seen of its files."""
     trained = [case for case in dataset.cases if case.part == "Tr"]
     labels = [case.label for case in trained if case.label]

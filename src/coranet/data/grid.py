@@ -5,6 +5,7 @@ Indices count voxel centres: voxel `i` of an axis reaches from `i - 1/2` to `i +
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
@@ -74,6 +75,13 @@ class Grid:
         x, y, z = (_box(is_inside(scale * np.arange(count) + offset, size)) for count, scale, offset, size in axes)
         return x, y, z
 
+    @property
+    def held(self) -> tuple[slice, slice, slice]:
+        """The box of the turned scan's voxels that the store holds, wholly or in part."""
+        axes = zip(self.shape, self.scale, self.offset, self.turned_shape, strict=True)
+        x, y, z = (_held(count, scale, offset, size) for count, scale, offset, size in axes)
+        return x, y, z
+
     def turn(self, array: NDArray[Any]) -> NDArray[Any]:
         """A view of `(..., x, y, z)` in the scan's own orientation as RAS+."""
         lead = array.ndim - 3
@@ -109,6 +117,12 @@ class Grid:
 def is_inside(positions: Positions, size: int) -> NDArray[np.bool_]:
     """Which of the positions along an axis of `size` voxels lie in a voxel; half a thousandth is rounding."""
     return (positions > -0.5005) & (positions < size - 0.4995)
+
+
+def _held(count: int, scale: float, offset: float, size: int) -> slice:
+    """Of an axis of `size` voxels, those that `count` voxels of the store reach into; half a thousandth is rounding."""
+    first, last = offset - scale / 2 + 0.5005, offset + scale * (count - 0.5) + 0.4995
+    return slice(max(0, math.floor(first)), min(size, math.ceil(last)))
 
 
 def _box(inside: NDArray[np.bool_]) -> slice:

@@ -1,146 +1,173 @@
 """Arrays from a scan's grid to the store's and back: one recorded grid for the image and all its maps.
 
-Resampling is separable, one small matrix of weights an axis, so it runs as matrix products. An axis that is only turned,
-cropped or padded is copied to the bit. No path rounds an index: a nearest neighbour breaks its ties to one side, which
-moves labels against images by up to half a voxel. Labels are put to the vote instead.
+An axis that is only turned, cropped or padded is copied to the bit. No path rounds an index: a nearest neighbour breaks its
+ties to one side, which moves labels against images by up to half a voxel. Labels are put to the vote instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coranet.data.grid import Grid, Positions, is_inside
+from coranet.data.crop import box_of
+from coranet.data.grid import Grid, is_inside
+from coranet.data.separable import Step, Steps, lines_of, parts_of, resample_part
+from coranet.data.weights import Weights, average, linear, linear_or_share, spline_or_average
 
-T = TypeVar("T", bound=np.generic)
 Floats = NDArray[np.float32]
 Labels = NDArray[np.uint8]
-Matrix = NDArray[np.floating[Any]]
-Weights = Callable[[Positions, int, float], Matrix]
-"""From `m` positions, uniformly `scale` apart on an axis of `n` voxels, to weights `(m, n)` whose rows sum to one."""
 
 _ROUNDING = np.float32(1e-5)
 """Shares that differ by less are equal: the order of a sum must not decide a vote."""
 
 
-class Step(NamedTuple):
-    """What one axis becomes: `size` voxels, the i-th read at `scale * i + offset`."""
-
-    size: int
-    scale: float
-    offset: float
+def forward_image(image: NDArray[Any], grid: Grid, interpolation: Literal["spline", "linear"] = "spline") -> Floats:
+    """A channel `(x, y, z)` on the store's grid, within the range it had; padding takes its lowest value."""
+    turned = np.array(grid.turn(image), np.float32, order="C")
+    return np.concatenate(list(image_slabs(turned, grid, interpolation)))
 
 
-Steps = tuple[Step, ...]
+def image_slabs(turned: Floats, grid: Grid, interpolation: Literal["spline", "linear"] = "spline") -> Iterator[Floats]:
+    """`forward_image` of what is turned already, some planes `(n, Y, Z)` at a time.
 
-
-def forward_image(image: NDArray[Any], grid: Grid) -> Floats:
-    """A channel `(x, y, z)` on the store's grid, within the range it had; padding takes its lowest value.
-
-    Cubic splines; linear averages over the new voxel along axes that lose more than half of their voxels.
+    Cubic splines, or lines; averages over the new voxel along axes that lose more than half of their voxels.
     """
-    image = image.astype(np.float32, copy=False)
-    low, high = image.min(), image.max()
-    resampled = _resample(grid.turn(image), _there(grid), _spline_or_average, fill=float(low))
-    return resampled.clip(low, high)
+    low, high = turned.min(), turned.max()
+    weights = spline_or_average if interpolation == "spline" else average
+    lines = lines_of(turned.shape, _there(grid), weights)
+    for rows in parts_of(lines, turned.shape):
+        slab = resample_part(turned, lines, rows, lambda cut: cut, float(low))
+        yield np.clip(slab, low, high, out=slab)
 
 
 def forward_label(label: NDArray[Any], grid: Grid) -> Labels:
     """A label map `(x, y, z)` on the store's grid; padding is background."""
-    return _vote(grid.turn(label), _there(grid))
+    return forward_turned(np.ascontiguousarray(grid.turn(label), np.uint8), grid)
+
+
+def forward_turned(turned: Labels, grid: Grid) -> Labels:
+    """`forward_label` of what is turned already.
+
+    A class too small to win any voxel of a coarser grid takes those it has most of, as many as its volume.
+    """
+    steps = _there(grid)
+    winner = _vote(turned, steps, linear_or_share)
+    if max(grid.scale) > 1:
+        counts = class_counts(turned)
+        for value in np.flatnonzero(counts.astype(bool) & ~class_counts(winner).astype(bool)):
+            voxels = max(1, round(int(counts[value]) / float(np.prod(grid.scale))))
+            _keep(winner, turned, steps, int(value), voxels)
+    return winner
 
 
 def restore_probabilities(probabilities: NDArray[Any], grid: Grid) -> Floats:
     """`(K, X, Y, Z)` of the store on the scan's own grid, summing to one; what the store never held is background."""
-    restored = _resample(probabilities.astype(np.float32, copy=False), _back(grid), average, fill=0.0)
-    restored[0] = np.maximum(restored[0] + 1 - restored.sum(axis=0), 0)
+    restored = np.empty((len(probabilities), *grid.turned_shape), np.float32)
+    lines = lines_of(probabilities.shape[1:], _back(grid), linear)
+    for rows in parts_of(lines, probabilities.shape[1:]):
+        for source, target in zip(probabilities, restored, strict=True):
+            target[rows] = resample_part(source, lines, rows, _as_floats, 0.0)
+        restored[0, rows] += 1 - restored[:, rows].sum(axis=0)
+        np.maximum(restored[0, rows], 0, out=restored[0, rows])
     return np.ascontiguousarray(grid.turn_back(restored))
 
 
 def restore_labels(labels: NDArray[Any], grid: Grid) -> Labels:
     """A label map or mask `(X, Y, Z)` of the store on the scan's own grid; what the store never held is 0."""
-    return np.ascontiguousarray(grid.turn_back(_vote(labels, _back(grid))))
+    return np.ascontiguousarray(grid.turn_back(restore_turned(labels.astype(np.uint8, copy=False), grid)))
 
 
-def average(positions: Positions, size: int, scale: float) -> Matrix:
-    """Linear interpolation; where voxels grow, the triangle grows with them, so that none is skipped."""
-    distance = np.abs(positions[:, None] - np.arange(size))
-    triangle = np.maximum(0, 1 - distance / max(1, scale))
-    return np.asarray(triangle / triangle.sum(axis=1, keepdims=True))
-
-
-def spline(positions: Positions, size: int, scale: float) -> Matrix:
-    """The interpolating cubic spline whose coefficients go on past the border with their last value."""
-    del scale
-    at_voxels = _b_splines(np.arange(size, dtype=np.float64), size)
-    # Positions between a border voxel's centre and its edge take its value.
-    return _b_splines(positions.clip(0, size - 1), size) @ np.linalg.inv(at_voxels)
-
-
-def _spline_or_average(positions: Positions, size: int, scale: float) -> Matrix:
-    return spline(positions, size, scale) if scale <= 2 else average(positions, size, scale)
-
-
-def _b_splines(positions: Positions, size: int) -> Matrix:
-    """Cubic B-splines at the voxels, read at `positions`: `(m, n)`."""
-    basis = np.zeros((len(positions), size))
-    first = np.floor(positions).astype(int) - 1
-    for knot in (first, first + 1, first + 2, first + 3):
-        distance = np.abs(positions - knot)
-        near = 2 / 3 - distance**2 + distance**3 / 2
-        far = np.maximum(0, 2 - distance) ** 3 / 6
-        basis[np.arange(len(positions)), knot.clip(0, size - 1)] += np.where(distance < 1, near, far)
-    return basis
+def restore_turned(labels: Labels, grid: Grid) -> Labels:
+    """`restore_labels` before it is turned back."""
+    return _vote(labels, _back(grid), linear)
 
 
 def _there(grid: Grid) -> Steps:
-    return tuple(map(Step, grid.shape, grid.scale, grid.offset))
+    x, y, z = map(Step, grid.shape, grid.scale, grid.offset)
+    return x, y, z
 
 
 def _back(grid: Grid) -> Steps:
     axes = zip(grid.turned_shape, grid.scale, grid.offset, strict=True)
-    return tuple(Step(size, 1 / scale, -offset / scale) for size, scale, offset in axes)
+    x, y, z = (Step(size, 1 / scale, -offset / scale) for size, scale, offset in axes)
+    return x, y, z
 
 
-def _resample(array: NDArray[T], steps: Steps, weights: Weights, fill: float) -> NDArray[T]:
-    """`(..., X, Y, Z)` through one step along each of its last three axes; `fill` outside. Always a copy."""
-    for axis, step in enumerate(steps, start=array.ndim - 3):
-        array = _resample_axis(array, axis, step, weights, fill)
-    return np.array(array, order="C")
+def _as_floats(cut: NDArray[Any]) -> Floats:
+    return np.ascontiguousarray(cut, np.float32)
 
 
-def _resample_axis(array: NDArray[T], axis: int, step: Step, weights: Weights, fill: float) -> NDArray[T]:
-    source = np.moveaxis(array, axis, 0)
-    if step == Step(len(source), 1, 0):
-        return array
-    positions = step.scale * np.arange(step.size) + step.offset
-    inside = is_inside(positions, len(source))
-    result = np.full((step.size, *source.shape[1:]), fill, array.dtype)
-    if step.scale == 1:
-        result[inside] = source[positions[inside].astype(int)]
-    else:
-        matrix = weights(positions[inside], len(source), step.scale).astype(array.dtype)
-        result[inside] = np.tensordot(matrix, source, axes=1)
-    return np.moveaxis(result, 0, axis)
-
-
-def _vote(labels: NDArray[Any], steps: Steps) -> Labels:
+def _vote(labels: Labels, steps: Steps, weights: Weights) -> Labels:
     """Each voxel takes the class with the largest share of it; a tie with background is background."""
-    labels = labels.astype(np.uint8, copy=False)
-    if all(step.scale == 1 for step in steps):
-        return _resample(labels, steps, average, fill=0)
+    if all(step.copies for step in steps):
+        lines = lines_of(labels.shape, steps, weights)
+        parts = parts_of(lines, labels.shape)
+        return np.concatenate([resample_part(labels, lines, rows, lambda cut: cut, 0) for rows in parts])
     winner = np.zeros([step.size for step in steps], np.uint8)
-    largest = np.zeros(winner.shape, np.float32)
-    background = np.ones(winner.shape, np.float32)
-    present = np.flatnonzero(np.bincount(labels.ravel()))
-    for value in present[present > 0]:
-        share = _resample((labels == value).astype(np.float32), steps, average, fill=0.0)
-        background -= share
-        larger = share > largest + _ROUNDING
-        winner[larger] = value
-        largest[larger] = share[larger]
-    winner[largest <= background + _ROUNDING] = 0
+    if (near := _near_objects(labels, steps)) is None:
+        return winner
+    labels, steps, place = near
+    lines, target = lines_of(labels.shape, steps, weights), winner[place]
+    values = [int(value) for value in np.flatnonzero(class_counts(labels)) if value]
+    for rows in parts_of(lines, labels.shape):
+        largest = np.zeros(target[rows].shape, np.float32)
+        background = np.ones_like(largest)
+        for value in values:
+            found = resample_part(labels, lines, rows, _is(value), 0.0)
+            background -= found
+            larger = found > largest + _ROUNDING
+            target[rows][larger] = value
+            largest[larger] = found[larger]
+        target[rows][largest <= background + _ROUNDING] = 0
     return winner
+
+
+def _keep(winner: Labels, labels: Labels, steps: Steps, value: int, voxels: int) -> None:
+    """Give a class the voxels of which it has the largest shares."""
+    if (near := _near_objects(labels, steps, value)) is None:
+        return
+    labels, steps, place = near
+    lines, target = lines_of(labels.shape, steps, linear_or_share), winner[place]
+    shares = np.concatenate(
+        [resample_part(labels, lines, rows, _is(value), 0.0) for rows in parts_of(lines, labels.shape)]
+    )
+    best = np.argsort(shares, axis=None, kind="stable")[::-1][:voxels]
+    chosen = np.unravel_index(best[shares.ravel()[best] > _ROUNDING], shares.shape)
+    target[chosen] = value
+
+
+def _near_objects(
+    labels: Labels, steps: Steps, value: int | None = None
+) -> tuple[Labels, Steps, tuple[slice, ...]] | None:
+    """The part of a label map with all its objects, or those of one class, the steps from there, and where they lead."""
+    if (box := box_of(labels if value is None else labels == value)) is None:
+        return None
+    cuts, inner, place = [], [], []
+    for (first, last), step, size in zip(box, steps, labels.shape, strict=True):
+        reach = int(np.ceil(max(2, step.scale + 1))) + 1
+        cut = slice(max(0, first - reach), min(size, last + reach))
+        where = np.flatnonzero(
+            is_inside(step.scale * np.arange(step.size) + step.offset - cut.start, cut.stop - cut.start)
+        )
+        if not where.size:
+            return None
+        cuts.append(cut)
+        inner.append(Step(len(where), step.scale, step.offset + step.scale * int(where[0]) - cut.start))
+        place.append(slice(int(where[0]), int(where[-1]) + 1))
+    x, y, z = inner
+    return labels[tuple(cuts)], (x, y, z), tuple(place)
+
+
+def _is(value: int) -> Callable[[NDArray[Any]], Floats]:
+    return lambda cut: np.asarray(cut == value, np.float32, order="C")
+
+
+def class_counts(labels: Labels) -> NDArray[np.int64]:
+    """Voxels of each value, plane by plane: counting takes eight bytes a voxel."""
+    counts = np.zeros(256, np.int64)
+    for plane in labels:
+        counts += np.bincount(plane.ravel(), minlength=256)
+    return counts

@@ -58,17 +58,20 @@ class Split:
                         f"Patient {patient!r} is in both {owner[patient]} and {side}: scores would be too good."
                     )
 
-    def write(self, path: Path) -> None:
-        """As JSON."""
-        write_atomically(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
+    def write(self, path: Path, *, source: str = "", notes: Iterable[str] = ()) -> None:
+        """As JSON, and in words where the lists come from."""
+        words = ({"source": source} if source else {}) | ({"notes": told} if (told := list(notes)) else {})
+        write_atomically(path, (json.dumps(words | asdict(self), indent=1, ensure_ascii=False) + "\n").encode())
 
     @classmethod
     def read(cls, path: Path) -> Split:
         """From JSON: the lists `labelled`, `unlabelled`, `val`, `test`, of which only the first is required."""
         try:
-            content = json.loads(path.read_text())
+            content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:  # ValueError: neither text nor JSON
             raise InputError(f"{path}: cannot be read as a split ({error}).") from error
+        if isinstance(content, dict):
+            content = {name: value for name, value in content.items() if name not in ("source", "notes")}
         known = [f.name for f in fields(cls)]
         lists = isinstance(content, dict) and all(
             isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
@@ -116,6 +119,72 @@ def split_by_labels(
         unlabelled=tuple(case for case in patients if case not in known and patients[case] not in apart),
         val=tuple(watched),
     )
+
+
+def split_by_ratio(
+    patients: Mapping[str, str],
+    labelled: Iterable[str],
+    ratio: tuple[int, int],
+    *,
+    val: int = 0,
+    test: int = 0,
+    kept_for_test: Iterable[str] = (),
+    seed: int = 0,
+) -> Split:
+    """Draw patients for test and validation, and part the others into labelled and unlabelled ones.
+
+    Args:
+        patients: the patient of every case, in order.
+        labelled: the cases that have a label.
+        ratio: labelled to unlabelled patients, such as (1, 4).
+        val: patients to watch during training.
+        test: patients never trained on.
+        kept_for_test: cases that the dataset itself keeps for test; they are, with all of their patients.
+        seed: of the draw.
+    """
+    having = set(labelled)
+    apart = {patients[case] for case in kept_for_test}
+    everyone = sorted(set(patients.values()) - apart)
+    known = [patient for patient in everyone if any(case in having for case in cases_of(patients, [patient]))]
+    random.Random(seed).shuffle(known)
+    tested, watched, rest = known[:test], known[test : test + val], known[test + val :]
+    training = len(everyone) - test - val
+    use = max(1, round(training * ratio[0] / sum(ratio)))
+    if use > len(rest):
+        raise InputError(
+            f"--ratio {ratio[0]}:{ratio[1]} with {val} patients for validation and {test} for test needs labels of "
+            f"{use + val + test} patients, and {len(known)} have some. Ask for fewer, or label more."
+        )
+    return assign(patients, having, rest[:use], watched, [*sorted(apart), *tested])
+
+
+def assign(
+    patients: Mapping[str, str],
+    labelled: Iterable[str],
+    use: Iterable[str],
+    val: Iterable[str] = (),
+    test: Iterable[str] = (),
+) -> Split:
+    """The split that uses the labels of some patients, keeps others apart and takes the rest as unlabelled.
+
+    A case without a label cannot be scored: of a patient who is kept apart it is left out, unless none has a label.
+    """
+    having = set(labelled)
+
+    def scored(apart: Iterable[str]) -> tuple[str, ...]:
+        cases = cases_of(patients, apart)
+        return tuple(case for case in cases if case in having) or cases
+
+    used, watched, tested = list(use), list(val), list(test)
+    known = [case for case in cases_of(patients, used) if case in having]
+    training = set(patients.values()) - {*watched, *tested}
+    unlabelled = [case for case, patient in patients.items() if patient in training and case not in set(known)]
+    return Split(labelled=tuple(known), unlabelled=tuple(unlabelled), val=scored(watched), test=scored(tested))
+
+
+def cases_of(patients: Mapping[str, str], wanted: Iterable[str]) -> tuple[str, ...]:
+    """All cases of some patients, in the order of the patients."""
+    return tuple(case for one in wanted for case, patient in patients.items() if patient == one)
 
 
 def _draw(cases: list[str], patients: Mapping[str, str], count: int, seed: int) -> list[str]:

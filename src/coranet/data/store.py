@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, Self
 from uuid import uuid4
 
 import numpy as np
@@ -121,14 +121,19 @@ class StoreWriter:
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         self.path = path
-        self.index: dict[str, Any] = {"format": FORMAT, **header, "cases": []}
+        self.index: dict[str, Any] = {"format": FORMAT, **header, "cases": [], "hashes": {}}
         self.voxels = {"images.bin": 0, "labels.bin": 0}
 
-    def __enter__(self) -> StoreWriter:
-        self.folder = self.path.with_name(f".{self.path.name}-{uuid4().hex}")
-        self.folder.mkdir(parents=True)
-        self.files: dict[str, BinaryIO] = {name: (self.folder / name).open("wb") for name in self.voxels}
+    def __enter__(self) -> Self:
+        self.folder = self.choose_folder()
+        self.inner = self.folder / "store"
+        self.inner.mkdir(parents=True, exist_ok=True)
+        self.files: dict[str, BinaryIO] = {name: (self.inner / name).open("ab") for name in self.voxels}
         return self
+
+    def choose_folder(self) -> Path:
+        """Beside the store's place and hidden, for this writer alone."""
+        return self.path.with_name(f".{self.path.name}-{uuid4().hex}")
 
     def add(
         self,
@@ -140,21 +145,23 @@ class StoreWriter:
         part: Literal["Tr", "Ts"] = "Tr",
     ) -> None:
         """Append a case."""
-        digest = hashlib.sha256(np.ascontiguousarray(image).data)
-        if label is not None:
-            digest.update(np.ascontiguousarray(label).data)
-        self.index["cases"].append(
-            {
-                "name": name,
-                "patient": patient,
-                "part": part,
-                "shape": list(image.shape),
-                "image_at": self._append("images.bin", image),
-                "label_at": None if label is None else self._append("labels.bin", label),
-                "grid": grid,
-            }
-        )
-        self.index.setdefault("hashes", {})[name] = digest.hexdigest()[:16]
+        entry = {"name": name, "patient": patient, "part": part, "shape": list(image.shape), "grid": grid}
+        digest = hashlib.sha256()
+        for file, array in (("images.bin", image), ("labels.bin", label)):
+            if array is not None:
+                data = np.ascontiguousarray(array).data
+                digest.update(data)
+                self.files[file].write(data)
+        self.enter(entry, digest.hexdigest()[:16], labelled=label is not None)
+
+    def enter(self, entry: Mapping[str, Any], digest: str, *, labelled: bool) -> None:
+        """Put a case whose voxels are written into the index, behind the others."""
+        count = int(np.prod(entry["shape"]))
+        starts = {"image_at": self.voxels["images.bin"], "label_at": self.voxels["labels.bin"] if labelled else None}
+        self.voxels["images.bin"] += count
+        self.voxels["labels.bin"] += count // entry["shape"][0] if labelled else 0
+        self.index["cases"].append({**entry, **starts})
+        self.index["hashes"][entry["name"]] = digest
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -165,20 +172,19 @@ class StoreWriter:
                     closing.enter_context(file)
             if kind is None:
                 self.index["voxels"] = self.voxels
-                (self.folder / "index.json").write_text(json.dumps(self.index))
+                (self.inner / "index.json").write_text(json.dumps(self.index))
                 self._move_into_place()
         finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.clear_away(failed=kind is not None)
+
+    def clear_away(self, *, failed: bool) -> None:
+        """Remove what was written on the way."""
+        del failed
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _move_into_place(self) -> None:
         try:
-            self.folder.replace(self.path)
+            self.inner.replace(self.path)
         except OSError:
             if not Store.is_store(self.path):  # else another process made the same one meanwhile
                 raise
-
-    def _append(self, name: str, array: NDArray[Any]) -> int:
-        start = self.voxels[name]
-        self.files[name].write(np.ascontiguousarray(array).data)
-        self.voxels[name] += array.size
-        return start

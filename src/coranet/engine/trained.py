@@ -16,7 +16,8 @@ from coranet.data.batches import mix
 from coranet.data.datasets.folder import scan_cases
 from coranet.data.pools import Patches
 from coranet.data.prepare import Preparation, prepare_case, restore_labels, restore_probabilities
-from coranet.data.readers.nifti import Volume, read, write
+from coranet.data.readers import Volume
+from coranet.data.readers.nifti import write
 from coranet.engine import checkpoint
 from coranet.engine.codec import decode
 from coranet.engine.memory import memory_for
@@ -75,7 +76,7 @@ class Trained:
         return {int(value): name for value, name in self.run.data.classes.items()}
 
     def predict(self, image: NDArray[Any] | str | Path, spacing: Sequence[float] = (1.0, 1.0, 1.0)) -> Answer:
-        """Of a NIfTI file, or of an array in right-anterior-superior order.
+        """Of a scan in any format that is read, or of an array in right-anterior-superior order.
 
         Args:
             image: a file, of several channels any one of them; or an array `(x, y)`, `(x, y, z)` or `(C, x, y, z)`.
@@ -83,7 +84,7 @@ class Trained:
         """
         if isinstance(image, str | Path):
             (case,) = scan_cases(Path(image), self.run.data.channels)
-            return self.predict_volumes([read(file) for file in case.images], probabilities=True)
+            return self.predict_volumes([image.read() for image in case.images], probabilities=True)
         if not 2 <= image.ndim <= 4:
             raise InputError(f"An image has 2 axes, 3, or 4 with channels first; this one has {image.ndim}.")
         image = image[..., None] if image.ndim == 2 else image
@@ -170,7 +171,7 @@ class Trained:
         except OSError as error:
             raise InputError(f"{out}: cannot be made ({error.strerror}). Choose another folder with --out.") from error
         for number, case in enumerate(cases, start=1):
-            volumes = [read(file) for file in case.images]
+            volumes = [image.read() for image in case.images]
             answer = self.predict_volumes(volumes, probabilities=probabilities)
             geometry, flat = volumes[0].geometry, volumes[0].flat
             write(out / f"{case.name}.nii.gz", answer.label, geometry, flat=flat)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from coranet.data.datasets.description import read_classes, read_json
 from coranet.data.prepare import label_values
 from coranet.data.problem import FileError
-from coranet.data.readers.nifti import Volume, read
+from coranet.data.readers import Volume, label_source
 from coranet.evaluation.rows import Classes
 
 
@@ -27,7 +27,7 @@ def declared_classes(predictions: Path, labels: Path) -> Classes | None:
 
 def classes_that_occur(files: Iterable[Path]) -> Classes:
     """All values but 0, each its own name."""
-    values = {value for file in files for value in _values(label_values(read(file)))}
+    values = {value for file in files for value in _values(label_values(label_source(file).read()))}
     return {value: str(value) for value in sorted(values - {0})}
 
 

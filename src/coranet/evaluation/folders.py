@@ -7,7 +7,7 @@ from pathlib import Path
 from coranet.data.datasets.names import scans, stem
 from coranet.data.grid import mismatch
 from coranet.data.problem import FileError
-from coranet.data.readers.nifti import read
+from coranet.data.readers import label_source
 from coranet.evaluation.classes import class_map, classes_that_occur, declared_classes
 from coranet.evaluation.rows import Row, score_pair, score_slices
 from coranet.evaluation.scores import Scores
@@ -36,7 +36,7 @@ def evaluate(predictions: Path, labels: Path, *, per_slice: bool = False) -> Sco
     rows: list[Row] = []
     slices: list[Row] = []
     for case, file in predicted.items():
-        prediction, label = read(file), read(labelled[case])
+        prediction, label = label_source(file).read(), label_source(labelled[case]).read()
         if difference := mismatch(prediction.geometry, label.geometry):
             message = f"does not lie on the grid of its label {labelled[case]}: {difference}"
             raise FileError(file, message, "Resample the prediction to the grid of the label")

@@ -54,9 +54,9 @@ def table(rows: Sequence[Mapping[str, str]]) -> str:
     return f'<div class="scroll"><table>\n<tr>{head}</tr>\n{body}</table></div>'
 
 
-def picture(name: str, png: bytes, caption: str) -> str:
+def picture(name: str, content: bytes, caption: str, kind: str = "png") -> str:
     """A picture inside the page itself."""
-    source = f"data:image/png;base64,{b64encode(png).decode('ascii')}"
+    source = f"data:image/{kind};base64,{b64encode(content).decode('ascii')}"
     return f'<figure><img src="{source}" alt="{escape(name)}">{element("figcaption", caption)}</figure>'
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coranet.data.datasets.names import scans, stem
 from coranet.data.grid import through_plane_axis
 from coranet.data.problem import FileError
-from coranet.data.readers.nifti import ENDINGS, Volume, read
+from coranet.data.readers import Volume, label_source, source
 from coranet.evaluation import Scores
 from coranet.report.runs import FinishedRun
 
@@ -53,11 +54,11 @@ def cut_case(
     case: str, runs: Sequence[FinishedRun], images: Path, labels: Path, regions: Mapping[str, Path]
 ) -> CaseSlice:
     """The slice in the middle of the true object, through every file of a case."""
-    truth = read(_find(labels, case))
+    truth = label_source(_find(labels, case)).read()
     axis, index = middle_of_object(truth)
 
     def cut(file: Path) -> Array:
-        return _take(read(file).array, index, axis)
+        return _take(source(file).read().array, index, axis)
 
     x, y = (step for other, step in enumerate(truth.geometry.spacing) if other != axis)
     return CaseSlice(
@@ -86,10 +87,12 @@ def _take(array: Array, index: int, axis: int) -> Array:
 
 def _find(folder: Path, *names: str) -> Path:
     """The scan of one of these names."""
-    files = [folder / f"{name}{ending}" for name in names for ending in ENDINGS]
-    found = next((file for file in files if file.exists()), None)
+    files = {stem(file): file for file in scans(folder)}
+    found = next((files[name] for name in names if name in files), None)
     if found is None:
         raise FileError(
-            files[0], "does not exist", "Give the folders that the test cases were predicted and scored from"
+            folder / f"{names[0]}.nii.gz",
+            "does not exist",
+            "Give the folders that the test cases were predicted and scored from",
         )
     return found

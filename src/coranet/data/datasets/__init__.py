@@ -1,1 +1,54 @@
-"""Where scans come from, one dataset a file."""
+"""One dataset a file, as it is handed out or as people pass it around: from a folder to cases and their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from coranet.data.datasets.acdc import survey_acdc
+from coranet.data.datasets.endocardium import survey_endocardium
+from coranet.data.datasets.folder import Dataset, refuse, survey
+from coranet.data.datasets.h5 import survey_h5
+from coranet.data.datasets.left_atrium import survey_left_atrium
+from coranet.data.datasets.msd import survey_msd
+from coranet.data.datasets.pancreas_ct import survey_pancreas_ct
+from coranet.data.datasets.sunnybrook import survey_sunnybrook
+from coranet.data.problem import Problem
+from coranet.errors import InputError
+
+__all__ = ["DATASETS", "read_dataset", "survey_dataset"]
+
+DATASETS: dict[str, Callable[[Path], tuple[Dataset | None, list[Problem]]]] = {
+    "folder": survey,
+    "acdc": survey_acdc,
+    "left_atrium": survey_left_atrium,
+    "pancreas_ct": survey_pancreas_ct,
+    "endocardium": survey_endocardium,
+    "sunnybrook": survey_sunnybrook,
+    "msd": survey_msd,
+    "h5": survey_h5,
+}
+"""By name: a dataset as far as it can be made out, and all that is wrong with it."""
+
+
+def survey_dataset(root: Path, name: str = "folder") -> tuple[Dataset | None, list[Problem]]:
+    """The dataset of that name in a folder, and all that is wrong with it.
+
+    Raises:
+        InputError: there is no dataset of that name.
+    """
+    if name not in DATASETS:
+        raise InputError(f"--dataset {name}: no such dataset. There are {', '.join(DATASETS)}.")
+    return DATASETS[name](root)
+
+
+def read_dataset(root: Path, name: str = "folder") -> Dataset:
+    """The dataset of that name in a folder.
+
+    Raises:
+        InputError: there is no dataset of that name, or what is first wrong with the folder and how much more there is.
+    """
+    dataset, problems = survey_dataset(root, name)
+    refuse(problems, f"; `coranet doctor {root}{'' if name == 'folder' else f' --dataset {name}'}` lists them")
+    assert dataset is not None
+    return dataset

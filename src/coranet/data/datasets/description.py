@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coranet.data.problem import FileError, Problem
+from coranet.data.readers import ending_of
 from coranet.data.readers.nifti import ENDINGS
 
 EXAMPLE = '{"channel_names": {"0": "CT"}, "labels": {"background": 0, "organ": 1}, "file_ending": ".nii.gz"}'
@@ -132,6 +133,6 @@ def _patients(path: Path, data: Mapping[str, Any]) -> Mapping[str, str]:
 
 def _ending(path: Path, data: Mapping[str, Any]) -> str:
     ending = data.get("file_ending", ENDINGS[0])
-    if ending not in ENDINGS:
+    if not ending or ending_of(Path(f"scan{ending}")) != ending:
         raise FileError(path, f'"file_ending" is {ending!r}', "Convert the scans to .nii.gz and write that")
     return str(ending)

@@ -5,6 +5,8 @@
     labelsTr/<case>.nii.gz          a case without one is unlabelled
     imagesTs/, labelsTs/            test cases, never trained on
 
+Instead of `.nii.gz` it may be any one format of `READERS`, such as `.nrrd` or `.png`, or a folder of DICOM for each scan.
+
 A case's patient is its name without endings such as `_ED`, `_ES`, `_frame01`, `_slice12`, `_visit2` and `_t03`, so that
 frames of one person stay on one side of a split; `"patients": {case: patient}` in `dataset.json` says otherwise.
 """
@@ -17,13 +19,17 @@ from pathlib import Path
 from typing import Literal
 
 from coranet.data.datasets.description import Description, read_description
+from coranet.data.datasets.manifest import Manifest
 from coranet.data.datasets.names import case_and_channel, group_channels, patient_of, scans, stem, strangers
 from coranet.data.problem import FileError, Problem, fatal, warning
-from coranet.data.readers.nifti import ENDINGS
+from coranet.data.readers import READERS, Source, dicom, ending_of, label_source, source
 from coranet.errors import InputError
 
 Part = Literal["Tr", "Ts"]
 PARTS: tuple[Part, Part] = ("Tr", "Ts")
+
+_BEFORE_DICOM = (*READERS["nifti"].endings, *READERS["nrrd"].endings)
+"""What in a folder of DICOM slices is a scan of its own, and no picture of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +37,9 @@ class Case:
     """The files of one scan."""
 
     name: str
-    images: tuple[Path, ...]
+    images: tuple[Source, ...]
     """One a channel, in order."""
-    label: Path | None
+    label: Source | None
     part: Part
     patient: str
 
@@ -48,6 +54,8 @@ class Dataset:
     classes: Mapping[int, str]
     """0 is background."""
     cases: tuple[Case, ...]
+    manifest: Manifest | None = None
+    """What a whole copy holds, where the set is a published one."""
 
 
 def read_folder(root: Path) -> Dataset:
@@ -57,7 +65,7 @@ def read_folder(root: Path) -> Dataset:
         InputError: what is first wrong with the folder, and how much more there is.
     """
     dataset, problems = survey(root)
-    _refuse(problems, f"; `coranet doctor {root}` lists them")
+    refuse(problems, f"; `coranet doctor {root}` lists them")
     assert dataset is not None
     return dataset
 
@@ -88,31 +96,36 @@ def survey(root: Path) -> tuple[Dataset | None, list[Problem]]:
 def scan_cases(path: Path, channels: int) -> tuple[Case, ...]:
     """The cases to predict: one file, or all scans of a folder, with or without channel numbers.
 
-    For several channels, one file of a case stands for them all.
+    For several channels, one file of a case stands for them all. A folder of one DICOM series is a case named after it.
     """
     groups, problems = group_channels(_files_to_predict(path, channels), channels)
-    _refuse(problems)
+    refuse(problems)
     return tuple(
-        Case(name=name, images=images, label=None, part="Ts", patient=patient_of(name))
-        for name, images in groups.items()
+        Case(name=name, images=tuple(map(source, files)), label=None, part="Ts", patient=patient_of(name))
+        for name, files in groups.items()
     )
 
 
 def _files_to_predict(path: Path, channels: int) -> tuple[Path, ...]:
     if path.is_dir():
-        if files := scans(path):
+        files = scans(path)
+        if files and ending_of(files[0]) in _BEFORE_DICOM:
+            return files
+        series = dicom.folders(path)
+        if path in series or len(series) == 1:
+            return (path,)
+        if files:
             return files
         inner = [folder.name for folder in sorted(path.iterdir()) if scans(folder)]
         remedy = f"Give one of its folders: {', '.join(inner)}" if inner else "Give a scan, or a folder with scans"
-        raise FileError(path, "holds no .nii or .nii.gz file", remedy)
+        raise FileError(path, "holds no scan", remedy)
     if not path.exists():
         raise FileError(path, "does not exist", "Check the path")
-    if not path.name.endswith(ENDINGS):
-        raise FileError(path, "is not named .nii or .nii.gz", "Convert it to NIfTI")
     if channels == 1:
         return (path,)
     case, _ = case_and_channel(stem(path), channels, ())
-    return tuple(file for file in scans(path.parent) if case_and_channel(stem(file), channels, ())[0] == case)
+    beside = tuple(file for file in scans(path.parent) if case_and_channel(stem(file), channels, ())[0] == case)
+    return beside if path in beside else (path,)
 
 
 def _not_a_folder(root: Path) -> Problem | None:
@@ -152,8 +165,8 @@ def _survey_part(root: Path, part: Part, description: Description) -> tuple[list
     cases = [
         Case(
             name=name,
-            images=files,
-            label=label_of.get(name),
+            images=tuple(map(source, files)),
+            label=label_source(label_of[name]) if name in label_of else None,
             part=part,
             patient=description.patients.get(name, patient_of(name)),
         )
@@ -166,7 +179,7 @@ def _wrong_names(root: Path, cases: list[Case], description: Description) -> lis
     """Names that mean two cases, and names that mean none."""
     trained = {case.name for case in cases if case.part == "Tr"}
     problems = [
-        fatal(case.images[0], "has the name of a case of imagesTr", "Rename one of the two, and its label")
+        fatal(case.images[0].path, "has the name of a case of imagesTr", "Rename one of the two, and its label")
         for case in cases
         if case.part == "Ts" and case.name in trained
     ]
@@ -180,10 +193,10 @@ def _wrong_names(root: Path, cases: list[Case], description: Description) -> lis
 def _no_scans(images: Path) -> Problem:
     if not images.is_dir():
         return fatal(images, "does not exist", "Put the training scans there, as <case>_0000.nii.gz")
-    return fatal(images, "holds no .nii or .nii.gz file", "Put the training scans there, as <case>_0000.nii.gz")
+    return fatal(images, "holds no scan", "Put the training scans there, as <case>_0000.nii.gz")
 
 
-def _refuse(problems: list[Problem], hint: str = "") -> None:
+def refuse(problems: list[Problem], hint: str = "") -> None:
     """Raise the first fatal problem, and say how many follow."""
     stops = [problem for problem in problems if problem.level == "fatal"]
     if stops:

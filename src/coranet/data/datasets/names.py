@@ -7,18 +7,27 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from coranet.data.problem import Problem, fatal
-from coranet.data.readers.nifti import ENDINGS
+from coranet.data.readers import READERS, dicom, ending_of
 
 _CHANNEL = re.compile(r"(?P<case>.+)_(?P<number>\d{4})")
 _MOMENT = re.compile(r"([_-](E[DS]|(frame|slice|visit|t)_?\d+))+$", re.IGNORECASE)
 
 
 def scans(folder: Path) -> tuple[Path, ...]:
-    """The NIfTI files of a folder, `case2` before `case10`; hidden ones, such as macOS's `._*`, are no scans."""
-    if not folder.is_dir():
-        return ()
-    files = (file for file in folder.iterdir() if file.name.endswith(ENDINGS) and not file.name.startswith("."))
-    return tuple(sorted(files, key=lambda file: _natural(file.name)))
+    """The scans of a folder, `case2` before `case10`; hidden files, such as macOS's `._*`, are none.
+
+    They are of one format, the first of `READERS` that is there: pictures beside NIfTI files are no scans. A DICOM scan is a
+    folder in this one.
+    """
+    entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")] if folder.is_dir() else []
+    for name, reader in READERS.items():
+        if name == "dicom":
+            found = [entry for entry in entries if dicom.holds_dicom(entry)]
+        else:
+            found = [entry for entry in entries if entry.name.lower().endswith(reader.endings)]
+        if found:
+            return tuple(sorted(found, key=lambda entry: natural(entry.name)))
+    return ()
 
 
 def strangers(folder: Path) -> list[str]:
@@ -29,8 +38,9 @@ def strangers(folder: Path) -> list[str]:
 
 
 def stem(file: Path) -> str:
-    """A file's name without `.nii` or `.nii.gz`."""
-    return file.name.removesuffix(".gz").removesuffix(".nii")
+    """A scan's name without its ending, such as `.nii.gz`."""
+    name = file.name or file.resolve().name  # a folder may be given as `.`
+    return name[: len(name) - len(ending_of(file))] or name
 
 
 def patient_of(case: str) -> str:
@@ -60,7 +70,7 @@ def group_channels(
         if (other := groups.setdefault(case, {}).setdefault(channel, file)) != file:
             problems.append(fatal(file, f"is a second file of case {case} beside {other.name}", "Keep one of the two"))
     complete = {}
-    for case, found in sorted(groups.items(), key=lambda item: _natural(item[0])):
+    for case, found in sorted(groups.items(), key=lambda item: natural(item[0])):
         if problem := _incomplete(case, found, channels) or _stray_channel(case, found, groups, channels, whole):
             problems.append(problem)
         else:
@@ -87,6 +97,7 @@ def _stray_channel(
     return fatal(found[0], message, "Name the channel in dataset.json, or rename the case, or move it away")
 
 
-def _natural(name: str) -> tuple[list[str | int], str]:
+def natural(name: str) -> tuple[list[str | int], str]:
+    """A key by which `case2` comes before `case10`."""
     parts = re.split(r"(\d+)", name)
     return [int(part) if i % 2 else part for i, part in enumerate(parts)], name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
 from numpy.typing import NDArray
 
-from coranet.data.problem import FileError
+from coranet.data.problem import FileError, Problem, warning
+from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, checked_geometry, content_of
 from coranet.files import write_atomically
 from coranet.types import Geometry
 
@@ -27,23 +27,12 @@ _GZIP = b"\x1f\x8b"
 _NOT_AS_ANNOUNCED = (ImageFileError, HeaderDataError, WrapStructError, ValueError, OverflowError)
 _DAMAGED = (EOFError, OSError, zlib.error, *_NOT_AS_ANNOUNCED)
 _KINDS: tuple[Any, ...] = (nib.Nifti1Image, nib.Nifti2Image)
-_COPY_AGAIN = "Copy or export the file again"
 
 
-@dataclass(frozen=True)
-class Volume:
-    """Three axes of voxels in the file's own orientation and type, grey levels rescaled as the file says."""
-
-    array: NDArray[Any]
-    geometry: Geometry
-    path: Path | None = None
-    """Where it was read, so that messages can name it."""
-    flat: bool = False
-    """Whether the file has two axes only, and what is written for it should have no more."""
-
-
-def read(path: Path) -> Volume:
+def read(path: Path, inside: Inside | None = None) -> Volume:
     """The scan in a `.nii` or `.nii.gz` file; a 2D image becomes `(X, Y, 1)`.
+
+    Of a fourth axis `frame` or `channel` in `inside` takes one, counted from 0.
 
     Raises:
         InputError: the file is missing, damaged, not NIfTI, in colour, of more than three axes or without a spacing.
@@ -51,7 +40,7 @@ def read(path: Path) -> Volume:
     content = _content(path)
     try:
         # Whole and in memory: read piece by piece, damage inside a compressed file would go unnoticed.
-        content = gzip.decompress(content) if path.name.endswith(".gz") else content
+        content = gzip.decompress(content) if path.name.lower().endswith(".gz") else content
         kind = next(kind for kind in _KINDS if kind.header_class.may_contain_header(content[:540]))
         image: Any = kind.from_bytes(content)
         array = np.asanyarray(image.dataobj)
@@ -62,10 +51,11 @@ def read(path: Path) -> Volume:
         raise FileError(path, "does not fit into memory", remedy) from error
     except _DAMAGED as error:
         reason = " ".join(str(error).split())
-        raise FileError(path, f"is damaged or cut short ({reason})", _COPY_AGAIN) from error
+        raise FileError(path, f"is damaged or cut short ({reason})", COPY_AGAIN) from error
     stated = kind.header_class.from_fileobj(BytesIO(content), check=False)
-    flat, array = array.ndim == 2, _three_axes(path, array)
-    return Volume(array, _geometry(path, image.affine, array.shape, stated), path, flat)
+    flat, array = array.ndim == 2, _three_axes(path, array, _frame(inside or {}))
+    geometry, warnings = _geometry(path, image.affine, array.shape, stated)
+    return Volume(array, geometry, path, flat, warnings=warnings)
 
 
 def write(path: Path, array: NDArray[Any], geometry: Geometry, *, flat: bool = False) -> None:
@@ -87,50 +77,65 @@ def write(path: Path, array: NDArray[Any], geometry: Geometry, *, flat: bool = F
 
 def _content(path: Path) -> bytes:
     """The file's bytes, refused where they are not what its name says."""
-    if not path.name.endswith(ENDINGS):
+    name = path.name.lower()
+    if not name.endswith(ENDINGS):
         raise FileError(path, "is not named .nii or .nii.gz", "Convert it to NIfTI")
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise FileError(path, "does not exist", "Check the path") from error
-    except OSError as error:
-        remedy = "Make it a file that you may read"
-        raise FileError(path, f"cannot be opened ({error.strerror})", remedy) from error
-    if not content:
-        raise FileError(path, "is empty", _COPY_AGAIN)
-    if path.name.endswith(".gz") and not content.startswith(_GZIP):
+    content = content_of(path)
+    if name.endswith(".gz") and not content.startswith(_GZIP):
         raise FileError(path, "is named .gz but is not gzip-compressed", "Rename it to .nii or compress it with gzip")
-    if not path.name.endswith(".gz") and content.startswith(_GZIP):
+    if not name.endswith(".gz") and content.startswith(_GZIP):
         raise FileError(path, "is gzip-compressed but not named .gz", "Rename it to .nii.gz")
     return content
 
 
-def _three_axes(path: Path, array: NDArray[Any]) -> NDArray[Any]:
+def _frame(inside: Inside) -> int | None:
+    chosen = inside.get("frame", inside.get("channel"))
+    return chosen if isinstance(chosen, int) else None
+
+
+def _three_axes(path: Path, array: NDArray[Any], frame: int | None) -> NDArray[Any]:
     """`array` with exactly three axes and this machine's byte order."""
+    if frame is not None:
+        array = array.reshape(*array.shape, *(1,) * (4 - array.ndim))
+        if not 0 <= frame < array.shape[3]:
+            raise FileError(
+                path, f"has {array.shape[3]} frames, not frame {frame} from 0", "Check that it is the right file"
+            )
+        array = array[..., frame]
     while array.ndim > 3 and array.shape[-1] == 1:
         array = array[..., 0]
     if array.ndim > 3:
         remedy = "Split channels into files <case>_0000, <case>_0001 ..., and frames into cases of their own"
         raise FileError(path, f"has {array.ndim} axes {array.shape}, a scan has 3", remedy)
     if array.ndim < 2 or not array.size:
-        raise FileError(path, f"holds no image (shape {array.shape})", _COPY_AGAIN)
+        raise FileError(path, f"holds no image (shape {array.shape})", COPY_AGAIN)
     if array.dtype.kind not in "iuf":
         raise FileError(path, f"holds {array.dtype}, not grey levels", "Convert it to one number a voxel")
     array = array.reshape(*array.shape, 1) if array.ndim == 2 else array
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _geometry(path: Path, affine: NDArray[np.float64], shape: tuple[int, ...], stated: Any) -> Geometry:
-    """The geometry, refused where it gives no spacing; `stated` is the header before nibabel makes zeros ones."""
-    zooms = stated["pixdim"][1 : 1 + min(3, int(stated["dim"][0]))]
-    stated_well = stated["sform_code"] > 0 or (np.isfinite(zooms).all() and zooms.all())
-    spacing = np.linalg.norm(affine[:3, :3], axis=0)
-    known = stated_well and np.isfinite(affine).all() and spacing.all()
-    if not known or abs(np.linalg.det(affine[:3, :3] / spacing)) < 1e-6:
-        remedy = "Export it again with its true spacing and orientation"
-        raise FileError(path, f"has no valid spacing (affine {affine.tolist()})", remedy)
-    x, y, z = shape
-    return Geometry(shape=(x, y, z), affine=tuple((a, b, c, d) for a, b, c, d in affine.tolist()))
+def _geometry(
+    path: Path, affine: NDArray[np.float64], shape: tuple[int, ...], stated: Any
+) -> tuple[Geometry, tuple[Problem, ...]]:
+    """The geometry, refused where it gives no spacing; `stated` is the header before nibabel makes zeros ones.
+
+    Some converters, ACDC's among them, write an affine with voxels of 1 mm beside the true spacing.
+    """
+    zooms = stated["pixdim"][1 : 1 + min(3, int(stated["dim"][0]))].astype(np.float64)
+    valid = bool(np.isfinite(zooms).all() and (zooms > 0).all())
+    if not valid and stated["sform_code"] <= 0:
+        affine = np.full((4, 4), np.nan)
+    lengths = np.linalg.norm(affine[:3, :3], axis=0)
+    if not valid or not (lengths == 1).all() or (zooms == 1).all():
+        return checked_geometry(path, affine, shape), ()
+    scaled = affine.copy()
+    scaled[:3, : len(zooms)] *= zooms
+    message = (
+        f"says that voxels measure {' x '.join(f'{zoom:.6g}' for zoom in zooms)} mm, but its affine makes them 1 mm"
+    )
+    remedy = "Nothing to do if the first is true: it was taken; else correct the header"
+    return checked_geometry(path, scaled, shape), (warning(path, message, remedy),)
 
 
 def _as_stored(array: NDArray[Any]) -> NDArray[Any]:

@@ -1,0 +1,193 @@
+"""DICOM: a series of slices in a folder, or the frames of one file, as one volume.
+
+Slices are sorted by their position along the normal, never by file name or number; positions become RAS. Refused are folders
+of several patients, of several series unless one is chosen, and series with missing, doubled or unevenly spaced slices. A
+tilted gantry is no fault: the affine says how slices are shifted, and a warning by how much.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coranet.data.problem import FileError, Problem, warning
+from coranet.data.readers.slices import MARK, Slice, fill_pixels, is_dicom, slices_of
+from coranet.data.readers.stack import Stack, missing_places, stack_slices
+from coranet.data.readers.volume import Inside, Volume, checked_geometry, unplaced
+from coranet.types import Geometry
+
+ENDINGS = (".dcm", ".dicom", ".ima")
+MARKS = (MARK,)
+
+
+def read(path: Path, inside: Inside) -> Volume:
+    """The volume of a file, or of all files below a folder.
+
+    Of `inside`: `series` chooses one by its UID or number; `frame` one moment, from 0, where each place was taken several
+    times; `gaps` = "interpolate" fills missing slices from their neighbours.
+    """
+    slices = _one_series(path, _all_slices(path), inside.get("series"))
+    _check_alike(path, slices)
+    first = slices[0]
+    if len(slices) == 1 and not first.position:
+        return _picture(path, first, inside)
+    _check_placed(slices)
+    frame = inside.get("frame")
+    stack = stack_slices(path, slices, frame if isinstance(frame, int) else None)
+    filled = _gaps(path, stack, inside.get("gaps") == "interpolate")
+    array = np.empty((stack.places[-1] + 1, first.size[1], first.size[0]), _type_of(stack.slices))
+    fill_pixels(stack.slices, array, stack.places)
+    _interpolate(array, stack.places)
+    array = array.transpose(2, 1, 0)
+    return Volume(array, _geometry(path, stack, array.shape), path, warnings=(*stack.warnings, *filled))
+
+
+def files(path: Path) -> tuple[Path, ...]:
+    """The file, or all files below the folder: links are followed, but never in a circle; hidden ones are no scans."""
+    seen: set[Path] = set()
+
+    def below(folder: Path) -> list[Path]:
+        if (real := folder.resolve()) in seen:
+            return []
+        seen.add(real)
+        entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+        return [file for entry in entries for file in (below(entry) if entry.is_dir() else [entry])]
+
+    return tuple(below(path)) if path.is_dir() else (path,)
+
+
+def holds_dicom(folder: Path) -> bool:
+    """Whether there is DICOM in a folder or below it."""
+    return folder.is_dir() and any(is_dicom(file) for file in files(folder))
+
+
+def folders(path: Path) -> tuple[Path, ...]:
+    """The folders, this one and those below it, in which DICOM lies directly."""
+    found: dict[Path, None] = {}
+    for file in files(path) if path.is_dir() else ():
+        if file.parent not in found and is_dicom(file):
+            found[file.parent] = None
+    return tuple(found)
+
+
+def _all_slices(path: Path) -> list[Slice]:
+    if not path.exists():
+        raise FileError(path, "does not exist", "Check the path")
+    slices = [one for file in files(path) if is_dicom(file) for one in slices_of(file)]
+    if not slices:
+        raise FileError(path, "holds no DICOM image", "Give a file, or the folder of a series")
+    return slices
+
+
+def _one_series(path: Path, slices: Sequence[Slice], wanted: str | int | None) -> list[Slice]:
+    """The only series, or the one that is asked for, of one patient."""
+    chosen = [one for one in slices if wanted is None or str(wanted) in (one.series, one.number)]
+    patients = Counter(one.patient for one in chosen)
+    if len(patients) > 1:
+        listed = ", ".join(f"{patient} ({count} images)" for patient, count in patients.items())
+        raise FileError(path, f"mixes {len(patients)} patients: {listed}", "Give each patient a folder")
+    if len({one.series for one in chosen}) == 1:
+        return chosen
+    every = Counter((one.series, one.number, one.description) for one in chosen or slices)
+    listed = "; ".join(
+        f"number {number or '?'}, {description or 'without a name'}, {count} images, {uid}"
+        for (uid, number, description), count in every.items()
+    )
+    asked = "" if wanted is None else f", {'several' if chosen else 'none'} of them {wanted}"
+    raise FileError(path, f"holds {len(every)} series{asked}: {listed}", "Keep one series a folder, or choose one")
+
+
+def _check_alike(path: Path, slices: Sequence[Slice]) -> None:
+    """All slices of a volume have one size, one spacing and one direction."""
+    first = slices[0]
+    for one in slices[1:]:
+        for name, mine, other in (
+            ("sizes", one.size, first.size),
+            ("spacings", one.spacing, first.spacing),
+            ("directions", one.orientation, first.orientation),
+        ):
+            if len(mine) != len(other) or not np.allclose(mine, other, rtol=1e-3, atol=1e-3, equal_nan=True):
+                message = f"has slices of different {name}: {other} in {first.file.name}, {mine} in {one.file.name}"
+                raise FileError(path, message, "Keep one stack of slices a folder, without scout views")
+
+
+def _check_placed(slices: Sequence[Slice]) -> None:
+    for one in slices:
+        x, y = np.array(one.orientation[:3]), np.array(one.orientation[3:])
+        if len(one.position) != 3 or len(y) != 3:
+            message = "does not say where it lies (ImagePositionPatient, ImageOrientationPatient)"
+            raise FileError(one.file, message, "Export the series again with its positions, or convert it to NIfTI")
+        if not np.allclose([x @ x, y @ y, x @ y], [1, 1, 0], atol=0.01) or not np.isfinite(one.position).all():
+            message = f"has no valid position or orientation ({one.position}, {one.orientation})"
+            raise FileError(one.file, message, "Export it again")
+        if not (np.isfinite(one.spacing).all() and min(one.spacing) > 0):
+            message = f"has no valid spacing (PixelSpacing {one.spacing[1]:g}, {one.spacing[0]:g})"
+            raise FileError(one.file, message, "Export it again with its true spacing")
+
+
+def _gaps(path: Path, stack: Stack, interpolate: bool) -> tuple[Problem, ...]:
+    """What is said of missing slices that are filled; others are refused."""
+    missing = missing_places(stack)
+    if not missing:
+        return ()
+    start = float(np.dot(stack.slices[0].position, stack.slices[0].normal))
+    apart = float(stack.step @ stack.slices[0].normal)
+
+    def named(place: int) -> str:
+        before = max(i for i, other in enumerate(stack.places) if other < place)
+        between = f"between {stack.slices[before].file.name} and {stack.slices[before + 1].file.name}"
+        return f"at {start + place * apart:.2f} mm, {between}"
+
+    some = "; ".join(map(named, missing[:5])) + ("; ..." if len(missing) > 5 else "")
+    message = f"misses {len(missing)} of {stack.places[-1] + 1} slices: {some}"
+    if not interpolate:
+        raise FileError(path, message, "Find them, or fill them from their neighbours with --allow-gaps")
+    return (warning(path, message, "Nothing to do: they were filled from their neighbours"),)
+
+
+def _interpolate(array: NDArray[Any], places: Sequence[int]) -> None:
+    """Fill the slices of `(z, y, x)` between two places that are apart."""
+    for before, after in pairwise(places):
+        for place in range(before + 1, after):
+            share = (place - before) / (after - before)
+            between = (1 - share) * array[before].astype(np.float32) + share * array[after].astype(np.float32)
+            array[place] = np.rint(between) if array.dtype.kind in "iu" else between
+
+
+def _type_of(slices: Sequence[Slice]) -> type[np.generic]:
+    """The smallest type of all grey levels that can occur: int16 or int32 where rescaling leaves integers."""
+    if any(one.slope != 1 or one.intercept % 1 for one in slices):
+        return np.float32
+    low = min(one.stored[0] + one.intercept for one in slices)
+    high = max(one.stored[1] + one.intercept for one in slices)
+    return np.int16 if low >= -(2**15) and high < 2**15 else np.int32
+
+
+def _geometry(path: Path, stack: Stack, shape: tuple[int, ...]) -> Geometry:
+    first = stack.slices[0]
+    across, down = first.spacing
+    columns = np.stack(
+        [
+            np.multiply(first.orientation[:3], across),
+            np.multiply(first.orientation[3:], down),
+            stack.step,
+            first.position,
+        ],
+        axis=1,
+    )
+    return checked_geometry(path, np.diag([-1.0, -1.0, 1.0, 1.0]) @ np.vstack([columns, [0, 0, 0, 1]]), shape)
+
+
+def _picture(path: Path, one: Slice, inside: Inside) -> Volume:
+    """A single image without a place in the patient, such as an X-ray."""
+    array = np.empty((1, one.size[1], one.size[0]), _type_of([one]))
+    fill_pixels([one], array, [0])
+    known = np.isfinite(one.spacing).all()
+    spacing: Inside = {"spacing": f"{one.spacing[0]} {one.spacing[1]} 1"} if known else {}
+    return unplaced(path, array[0].T, {**spacing, **inside})

@@ -1,0 +1,72 @@
+"""HDF5: one array of a file, in the layouts that people pass around, none of which states a spacing.
+
+SSL4MIS keeps slices `(y, x)` and volumes `(z, y, x)`, UA-MT and its kin volumes `(x, y, z)`, all as `image` and `label`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from coranet.data.problem import FileError
+from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, content_of, in_order, unplaced
+
+Kind = Literal["image", "label"]
+ENDINGS = (".h5", ".hdf5", ".hdf")
+MARKS = ((0, b"\x89HDF\r\n\x1a\n"),)
+
+KEYS: dict[Kind, tuple[str, ...]] = {
+    "image": ("image", "images", "img", "data", "volume", "raw", "scan", "ct", "mri", "x"),
+    "label": ("label", "labels", "mask", "masks", "seg", "segmentation", "gt", "target", "y"),
+}
+"""What images and labels are called, in the order in which they are looked for."""
+
+
+def read(path: Path, inside: Inside) -> Volume:
+    """The array named `key` in `inside`, else the image, or the label with `as` = "mask"; its axes as in `in_order`."""
+    kind: Kind = "label" if inside.get("as") == "mask" else "image"
+    key = inside.get("key") or find_key(path, kind)
+    found = datasets(path)
+    if key not in found:
+        remedy = f"Call the image {KEYS['image'][0]!r} and the label {KEYS['label'][0]!r}"
+        raise FileError(path, f"has no array {key or kind}: it holds {', '.join(found) or 'nothing'}", remedy)
+    with _opened(path) as file:
+        array = file[key][()]
+    return unplaced(path, in_order(path, array, inside), inside)
+
+
+def datasets(path: Path) -> Mapping[str, tuple[int, ...]]:
+    """The arrays of a file and their shapes, without reading them; one in a group is called `group/name`."""
+    import h5py
+
+    found: dict[str, tuple[int, ...]] = {}
+
+    def visit(name: str | bytes, item: Any) -> None:
+        if isinstance(name, str) and isinstance(item, h5py.Dataset) and item.ndim:
+            found[name] = tuple(item.shape)
+
+    with _opened(path) as file:
+        file.visititems(visit)
+    return found
+
+
+def find_key(path: Path, kind: Kind) -> str | None:
+    """The name under which a file keeps its image or its label, if it does."""
+    names = {name.rsplit("/", 1)[-1].lower(): name for name in datasets(path)}
+    return next((names[key] for key in KEYS[kind] if key in names), None)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file, open for reading; never locked, which fails on read-only and shared disks."""
+    import h5py
+
+    content_of(path, 1)  # says it better where the file is missing, empty or forbidden
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            yield file
+    except (LookupError, OSError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise FileError(path, f"is not HDF5, damaged or cut short ({reason})", COPY_AGAIN) from error

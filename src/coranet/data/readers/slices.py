@@ -1,0 +1,203 @@
+"""The slices of DICOM files: what their headers say of each, and their pixels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coranet.data.problem import FileError
+from coranet.data.readers.volume import COPY_AGAIN
+
+if TYPE_CHECKING:
+    from pydicom import Dataset
+
+Vector = tuple[float, ...]
+
+MARK = (128, b"DICM")
+_FIRST_GROUPS = (b"\x02\x00", b"\x08\x00")
+"""What a file begins with that has no preamble: the number of the first group of tags."""
+
+_DECODERS = {"JPEG 2000": "pylibjpeg pylibjpeg-openjpeg", "JPEG": "pylibjpeg pylibjpeg-libjpeg"}
+"""What to install to read what is compressed so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """One slice, without its pixels. Vectors are in LPS; what the file does not say is NaN or empty."""
+
+    file: Path
+    frame: int
+    """Of the frames in its file, from 0."""
+    uid: str
+    patient: str
+    series: str
+    number: str
+    """The series' number."""
+    description: str
+    size: tuple[int, int]
+    """Pixels along x and y."""
+    spacing: Vector
+    """Millimetres along x and y."""
+    thickness: float
+    """Millimetres to the next slice, as far as a single slice tells."""
+    position: Vector
+    """The centre of the first pixel; empty where not stated."""
+    orientation: Vector
+    """The directions of x and of y, six numbers; empty where not stated."""
+    slope: float
+    intercept: float
+    stored: tuple[int, int]
+    """The lowest and highest number that a stored pixel can be."""
+    moment: Vector
+    """What puts slices of one position in the order of time."""
+
+    @property
+    def normal(self) -> NDArray[np.float64]:
+        """Perpendicular to the slice."""
+        return np.cross(self.orientation[:3], self.orientation[3:])
+
+
+def is_dicom(file: Path) -> bool:
+    """Whether a file is DICOM, by its mark, whatever its name; a list of files (DICOMDIR) is none."""
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(MARK[0] + len(MARK[1]))
+    except OSError:
+        return False
+    bare = head[:2] in _FIRST_GROUPS and head[3:4] == b"\0"
+    return (bare or head[MARK[0] :] == MARK[1]) and file.name.upper() != "DICOMDIR"
+
+
+def slices_of(file: Path) -> tuple[Slice, ...]:
+    """The slices of a file, one a frame; none where it holds something else than an image."""
+    with _reading(file):
+        header = _opened(file, pixels=False)
+        if "Rows" not in header or "Columns" not in header:
+            return ()
+        if int(header.get("SamplesPerPixel", 1)) != 1:
+            raise FileError(file, "is in colour", "Convert it to grey")
+        if "ModalityLUTSequence" in header:
+            raise FileError(file, "maps grey levels by a table (ModalityLUTSequence)", "Convert it to NIfTI")
+        count = int(header.get("NumberOfFrames") or 1)
+        return tuple(_slice(file, header, frame) for frame in range(count))
+
+
+def fill_pixels(slices: Sequence[Slice], into: NDArray[Any], places: Sequence[int]) -> None:
+    """Write the grey levels of slices to their places in `into`, `(z, y, x)`, each file read once."""
+    by_file: dict[Path, list[tuple[Slice, int]]] = {}
+    for one, place in zip(slices, places, strict=True):
+        by_file.setdefault(one.file, []).append((one, place))
+    for file, wanted in by_file.items():
+        with _reading(file):
+            dataset = _opened(file, pixels=True)
+            _check_decoder(file, dataset)
+            pixels = dataset.pixel_array
+            for one, place in wanted:
+                stored = pixels[one.frame] if pixels.ndim == 3 else pixels
+                into[place] = stored if (one.slope, one.intercept) == (1, 0) else stored * one.slope + one.intercept
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """What goes wrong within is said of the file; what pydicom finds odd in a header does not matter here."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except OSError as error:
+        remedy = "Make it a file that you may read"
+        raise FileError(file, f"cannot be read ({error.strerror or error})", remedy) from error
+    except FileError:
+        raise
+    except Exception as error:  # pydicom raises whatever the parts that it calls do
+        reason = " ".join(str(error).split())
+        raise FileError(file, f"is damaged or cut short ({reason})", COPY_AGAIN) from error
+
+
+def _opened(file: Path, *, pixels: bool) -> Dataset:
+    from pydicom import dcmread
+    from pydicom.uid import ImplicitVRLittleEndian
+
+    dataset = dcmread(file, stop_before_pixels=not pixels, force=True)
+    if "TransferSyntaxUID" not in dataset.file_meta:  # files without a preamble are older than the choice
+        dataset.file_meta.TransferSyntaxUID = ImplicitVRLittleEndian
+    return dataset
+
+
+def _check_decoder(file: Path, dataset: Dataset) -> None:
+    from pydicom.pixels.decoders.base import get_decoder
+
+    syntax = dataset.file_meta.TransferSyntaxUID
+    if not syntax.is_compressed:
+        return
+    try:
+        if get_decoder(syntax).is_available:
+            return
+        package = next((names for start, names in _DECODERS.items() if start in syntax.name), "pylibjpeg[all]")
+        remedy = f"Install what decodes it: pip install {package}"
+    except NotImplementedError:
+        remedy = "Decompress it first, such as by gdcmconv --raw"
+    raise FileError(file, f"is compressed as {syntax.name}, which cannot be read yet", remedy)
+
+
+def _slice(file: Path, header: Dataset, frame: int) -> Slice:
+    groups = [
+        *_group(header, "PerFrameFunctionalGroupsSequence", frame),
+        *_group(header, "SharedFunctionalGroupsSequence"),
+    ]
+
+    def stated(name: str, sequence: str = "") -> Any:
+        """What a frame, its file's frames together, or the file says."""
+        places = [inner for group in groups for inner in _group(group, sequence)] if sequence else []
+        return next((place[name].value for place in (*places, header) if place.get(name) not in (None, "")), None)
+
+    def numbers(name: str, sequence: str = "") -> Vector:
+        value = stated(name, sequence)
+        values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+        return () if value is None else tuple(float(number) for number in values)
+
+    def number(name: str, sequence: str = "", default: float = float("nan")) -> float:
+        return next(iter(numbers(name, sequence)), default)
+
+    measures, bits = "PixelMeasuresSequence", int(header.get("BitsStored", 16))
+    down, across = (numbers("PixelSpacing", measures) or numbers("ImagerPixelSpacing") or (np.nan, np.nan))[:2]
+    between = number("SpacingBetweenSlices", measures)
+    signed = int(header.get("PixelRepresentation", 0)) == 1
+    if not 1 <= bits <= 32:
+        raise FileError(file, f"stores pixels of {bits} bits", COPY_AGAIN)
+    return Slice(
+        file=file,
+        frame=frame,
+        uid=f"{header.get('SOPInstanceUID', file)}#{frame}",
+        patient=str(header.get("PatientID") or header.get("PatientName") or "unnamed"),
+        series=str(header.get("SeriesInstanceUID", "without UID")),
+        number=str(header.get("SeriesNumber", "")),
+        description=str(header.get("SeriesDescription", "")),
+        size=(int(header.Columns), int(header.Rows)),
+        spacing=(across, down),
+        thickness=between if between > 0 else number("SliceThickness", measures, 1.0),
+        position=numbers("ImagePositionPatient", "PlanePositionSequence"),
+        orientation=numbers("ImageOrientationPatient", "PlaneOrientationSequence"),
+        slope=number("RescaleSlope", "PixelValueTransformationSequence", 1.0),
+        intercept=number("RescaleIntercept", "PixelValueTransformationSequence", 0.0),
+        stored=(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1),
+        moment=(
+            number("TemporalPositionIndex", "FrameContentSequence", number("TemporalPositionIdentifier", default=0.0)),
+            number("TriggerTime", default=0.0),
+            number("InstanceNumber", default=0.0),
+            float(frame),
+        ),
+    )
+
+
+def _group(dataset: Dataset, sequence: str, at: int = 0) -> list[Dataset]:
+    """The item of a sequence, if it is there."""
+    items = dataset.get(sequence) or []
+    return [items[at]] if at < len(items) else []

@@ -1,0 +1,161 @@
+"""The page of `coranet doctor --overlay`: one row of pictures a case, those worth a look first."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coranet.data.alignment import AS_IT_LIES, Verdict
+from coranet.data.datasets.folder import Case
+from coranet.data.grid import orientation_code
+from coranet.data.inspect import Report
+from coranet.data.outliers import amount
+from coranet.data.problem import FileError, Problem
+from coranet.data.readers import Volume
+from coranet.files import write_atomically
+from coranet.report.markup import bullets, document, element, picture
+from coranet.report.paint import colour_of
+from coranet.report.thumbnails import choose_slice, histogram, part, whole
+
+_STYLE = """<style>
+body { max-width: 76rem; }
+.case { display: grid; grid-template-columns: 15rem repeat(4, minmax(0, 1fr)); gap: 0.75rem; align-items: start;
+  border-top: 1px solid var(--line); padding: 0.75rem 0; break-inside: avoid; }
+.case h3 { margin: 0; overflow-wrap: anywhere; font-size: 1rem; }
+.case p, .case ul { margin: 0.25rem 0; font-size: 0.85rem; padding-left: 0; list-style: none; }
+.case li { color: #c02020; }
+.case figure { margin: 0; }
+.case img { width: auto; max-width: 100%; background: #000; }
+.case svg { width: 100%; font: 11px system-ui, sans-serif; fill: currentColor; }
+.key { border-radius: 3px; padding: 0 0.5em; color: #000; margin-right: 0.5em; }
+@media (max-width: 50rem) { .case { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
+</style>"""
+ABOUT = (
+    "Each row: the slice that shows most of the label (without one, the middle slice) with its edges; the part about "
+    "the label, without and with them; how often grey levels occur, in the scan (grey) and in each class (its colour), each "
+    "to its own height. Slices are shown with right to the right and front or up upwards."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """The pictures and words of one case, ready for the page."""
+
+    name: str
+    files: frozenset[str]
+    """Names that problems may know it by."""
+    facts: tuple[str, ...]
+    pictures: tuple[str, ...]
+
+
+def draw_row(case: Case, images: Sequence[Volume], label: NDArray[np.uint8] | None, classes: Mapping[int, str]) -> Row:
+    """A case while it is in memory, by its first channel."""
+    first = images[0]
+    cut = choose_slice(first, label)
+    shown = [("slice", whole(cut), f"slice {cut.index + 1} of {cut.count}" if cut.count > 1 else "")]
+    for name, content in (("part", part(cut, edges=False)), ("part with label", part(cut, edges=True))):
+        shown += [(name, content, "")] if content else []
+    blanks = [element("div", "")] * (3 - len(shown))
+    sizes, steps = first.geometry.shape[: 3 - first.flat], first.geometry.spacing[: 3 - first.flat]
+    facts = [
+        _role(case) if case.patient == case.name else f"{_role(case)}, of {case.patient}",
+        f"{' × '.join(map(str, sizes))} voxels, {orientation_code(first.geometry)}",
+        f"{' × '.join(f'{step:.3g}' for step in steps)} mm" if first.placed else "spacing not stated",
+    ]
+    for value, name in classes.items():
+        if label is not None and value:
+            size, unit = amount(int(np.count_nonzero(label == value)), first)
+            facts.append(f"{name} {size:,.0f} {unit}" if size >= 100 else f"{name} {size:.3g} {unit}")
+    if label is not None and label.shape != first.array.shape:
+        facts.append(f"label of {' × '.join(map(str, label.shape))} voxels: not shown")
+    files = frozenset(str(file.path) for file in (*case.images, case.label) if file)
+    pictures = (*(picture(*one, kind="jpeg") for one in shown), *blanks, histogram(first, label))
+    return Row(name=case.name, files=files, facts=tuple(facts), pictures=pictures)
+
+
+def write_overlay(folder: Path, rows: Sequence[Row], report: Report) -> Path:
+    """Write `overlay.html`, which needs no other file, to `folder`; returns it.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    assert report.dataset is not None
+    page = folder / "overlay.html"
+    told = _told(rows, report)
+    reasons = {row.name: _reasons(row.name, report, told) for row in rows}
+    oddest = {case: place for place, case in enumerate(report.outliers)}
+    odd = [row for row in rows if reasons[row.name]]
+    odd.sort(key=lambda row: oddest.get(row.name, -1))  # files with problems first, then the oddest
+    usual = [row for row in rows if not reasons[row.name]]
+    legend = "".join(
+        f'<span class="key" style="background:{colour_of(value)}">{element("span", name)}</span>'
+        for value, name in report.dataset.classes.items()
+        if value
+    )
+    parts = [
+        _STYLE,
+        element("h1", f"{report.dataset.name}: {len(rows)} cases"),
+        bullets([*_alignment(report.alignment), *report.lines(leave_out=told.__contains__)]),
+        element("p", ABOUT, "quiet"),
+        f"<p>{legend}</p>",
+        *([element("h2", f"Worth a look: {len(odd)}")] if odd else []),
+        *(_section(row, reasons[row.name]) for row in odd),
+        *([element("h2", f"{'The others' if odd else 'Nothing unusual'}: {len(usual)}")] if usual else []),
+        *(_section(row, ()) for row in usual),
+    ]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        remedy = "Choose a folder that you may write to, on a disk with space"
+        raise FileError(folder, f"cannot be written ({error.strerror})", remedy) from error
+    write_atomically(page, document(f"{report.dataset.name}: overlay", parts).encode())
+    return page
+
+
+def _role(case: Case) -> str:
+    return f"{'labelled' if case.label else 'unlabelled'}{', for test' if case.part == 'Ts' else ''}"
+
+
+def _section(row: Row, reasons: Sequence[str]) -> str:
+    words = (
+        element("h3", row.name) + bullets(list(reasons)) + "".join(element("p", fact, "quiet") for fact in row.facts)
+    )
+    return f'<section class="case"><div>{words}</div>{"".join(row.pictures)}</section>'
+
+
+def _told(rows: Sequence[Row], report: Report) -> dict[Problem, list[str]]:
+    """The problems that are told in the rows of cases, with whose they are: what half of all have sets no case apart."""
+    assert report.dataset is not None
+    owners: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        for file in row.files:
+            owners[file].append(row.name)
+    alike = Counter(problem.remedy for problem in report.problems)
+    return {
+        problem: names
+        for problem in report.problems
+        if (names := owners.get(problem.file) or owners.get(str(report.dataset.root / problem.file)))
+        and (problem.level == "fatal" or 2 * alike[problem.remedy] < len(rows))
+    }
+
+
+def _reasons(case: str, report: Report, told: Mapping[Problem, Sequence[str]]) -> tuple[str, ...]:
+    """Why a case is worth a look."""
+    problems = [problem.message for problem, names in told.items() if case in names]
+    odd = [oddity.text for oddity in report.outliers.get(case, ())]
+    return (*problems, *odd)
+
+
+def _alignment(verdict: Verdict | None) -> list[str]:
+    """What the report's problems do not say of how the labels lie."""
+    if not verdict:
+        return []
+    if not verdict.clear:
+        return ["How the labels lie could not be told from the grey levels: see for yourself."]
+    votes = f"{verdict.votes} of {verdict.voters} patients"
+    return [f"The labels fit best as they lie, in {votes}."] if verdict.turn == AS_IT_LIES else []
