@@ -31,7 +31,13 @@ def in_layout(image: Tensor, accel: Accel) -> Tensor:
     """The image in the memory layout the networks are in."""
     if not accel.channels_last:
         return image
-    return image.contiguous(memory_format=torch.channels_last if image.ndim == 4 else torch.channels_last_3d)
+    laid = image.contiguous(memory_format=torch.channels_last if image.ndim == 4 else torch.channels_last_3d)
+    if image.shape[1] > 1:
+        return laid
+    # A single channel lies both ways, and libraries take it for the other: only its strides can say which is meant.
+    strides = list(laid.stride())
+    strides[1] = 1
+    return laid.as_strided(laid.shape, strides)
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,10 @@ class Accel:
     channels_last: bool = False
     deterministic: bool = True
     """One seed, one result, on the same kind of machine."""
+    graphs: bool = False
+    """Capture a whole step as one CUDA graph, which leaves a GPU no gap between kernels."""
+    fused: bool = False
+    """Compute blocks of a network in fewer passes, by kernels of our own where a GPU has Triton."""
 
 
 @dataclass(frozen=True, kw_only=True)
