@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from coranet.data.pools import Pool, Window
 from coranet.engine.run import Accel
 from coranet.methods import Method
-from coranet.nets import Body
+from coranet.nets import Body, fuse
 from coranet.ops.confusion import dice_from_counts, overlap_counts
 from coranet.ops.windows import blend_parts, predict_windows, starts
 from coranet.types import Prediction
@@ -38,6 +38,16 @@ def in_layout(image: Tensor, accel: Accel) -> Tensor:
     strides = list(laid.stride())
     strides[1] = 1
     return laid.as_strided(laid.shape, strides)
+
+
+def settle(net: nn.Module, accel: Accel, device: torch.device) -> None:
+    """Put a network on a device, in the layout and with the blocks that are asked for."""
+    net.to(device)
+    if accel.fused:
+        fuse(net)
+    for parameter in net.parameters():
+        if parameter.ndim > 3 and parameter.shape[1] > 1:
+            parameter.data = in_layout(parameter.data, accel)
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,7 @@ class Predictor:
         for index, planes, prediction in self.over(pool):
             guess = prediction.probabilities.argmax(dim=1)
             for row, number in enumerate(index.tolist()):
-                label = pool.labels[number][planes]
+                label = pool.labels[number][planes].to(pool.device)
                 mine = guess[row][tuple(slice(n) for n in label.shape)]
                 both = overlap_counts(mine, label.long(), len(classes))
                 counts[pool.cases[number]] = counts.get(pool.cases[number], 0) + both

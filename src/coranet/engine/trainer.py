@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from coranet.data.batches import Batches, mix
 from coranet.data.pools import CaseMemory, Pool, Slices
+from coranet.data.residency import Room
 from coranet.data.store import Store
 from coranet.engine import checkpoint
 from coranet.engine.estimate import estimate_seconds
@@ -19,13 +20,13 @@ from coranet.engine.film import keep_picture
 from coranet.engine.log import Journal, Listener, Plan, Record
 from coranet.engine.memory import memory_for
 from coranet.engine.optim import make_optimizers, rate
-from coranet.engine.predictor import Predictor, in_layout
+from coranet.engine.predictor import Predictor, settle
 from coranet.engine.run import Run
 from coranet.engine.signals import Interrupted, stop_requests
 from coranet.engine.step import Captured, Updates, laid_out, progress
 from coranet.engine.timeline import Stretch, lay_out
 from coranet.errors import InputError
-from coranet.nets import MakeNet, count_parameters, fuse
+from coranet.nets import MakeNet, count_parameters
 from coranet.types import Batch, Progress, Terms
 
 
@@ -50,12 +51,13 @@ class Trainer:
         window, split = run.data.window, run.split
         # An object invented in an empty slice must cost something.
         whole = replace(window, keep="all") if isinstance(window, Slices) else window
-        with memory_for(f"the scans on {device}", "Train on fewer of them (--split), or with --device cpu."):
-            self.labelled = Pool.load(store, split.labelled, window, device, labelled=True)
+        room = Room.of(device, run.accel.device_bytes, run.accel.host_bytes)
+        with memory_for(f"the scans on {device}", "Lower accel.device_bytes or accel.host_bytes (--set)."):
+            self.labelled = Pool.load(store, split.labelled, window, room, labelled=True)
             self.unlabelled = (
-                Pool.load(store, split.unlabelled, window, device, labelled=False) if split.unlabelled else None
+                Pool.load(store, split.unlabelled, window, room, labelled=False) if split.unlabelled else None
             )
-            self.val = Pool.load(store, split.val, whole, device, labelled=True) if split.val else None
+            self.val = Pool.load(store, split.val, whole, room, labelled=True) if split.val else None
         self.batches = Batches(
             self.labelled,
             self.unlabelled,
@@ -85,12 +87,7 @@ class Trainer:
         dims = self.run.data.window.dims
         made = self.run.method.nets(MakeNet(self.run.net, dims, self.run.data.channels, self.run.classes))
         for net in made.values():
-            net.to(self.device)
-            if self.run.accel.fused:
-                fuse(net)
-            for parameter in net.parameters():
-                if parameter.ndim == dims + 2 and parameter.shape[1] > 1:
-                    parameter.data = in_layout(parameter.data, self.run.accel)
+            settle(net, self.run.accel, self.device)
         return made
 
     # The loop
