@@ -3,7 +3,7 @@
     python benchmarks/gpu.py --out benchmarks/results
 
 Steps are timed whole, with drawing and augmentation, over scans made on the spot; without relabelling, which has a row of
-its own. Peers' figures are of an NVIDIA H200 on 2026-11-15, each of one run: CoraNet's released code, SSL4MIS, and plain loops.
+its own. Peers' figures are of an NVIDIA H200 on 2026-11-15, each of one run: CoraNet's released code, SSL4MIS, plain loops.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from coranet.nets import Net
 from coranet.types import Geometry
 
 EXACT = Accel()
-FAST = Accel(precision="bf16", channels_last=True, deterministic=False, graphs=True)
+FAST = Accel(precision="bf16", channels_last=True, deterministic=False, graphs=True, fused=True)
 
 
 def make_store(folder: Path, shape: tuple[int, int, int], cases: int, classes: int = 2, seed: int = 0) -> Store:

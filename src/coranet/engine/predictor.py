@@ -145,7 +145,11 @@ class Predictor:
 
         At least two, since PyTorch has no fast convolution for a single small volume on CPUs.
         """
-        return max((2**22 if device.type == "cuda" else 2**18) // math.prod(self.window.size), 2)
+        voxels = 2**18
+        if device.type == "cuda":
+            share = torch.cuda.get_device_properties(device).total_memory / 2**34
+            voxels = int(2**22 * min(max(share, 0.25), 4))
+        return max(voxels // math.prod(self.window.size), 2)
 
     def _infer(self, image: Tensor) -> dict[str, Tensor]:
         training = self.net.training

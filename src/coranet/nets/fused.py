@@ -106,6 +106,9 @@ def _without_bias(conv: _ConvNd, x: Tensor) -> Tensor:
         if kernel.fits(seen, conv.weight):
             return kernel.conv(seen, conv.weight)[0]
     assert not isinstance(conv.padding, str)
+    if x.is_cuda and x.shape[1] == 1 and x.is_contiguous():
+        # A single channel lies both ways; only its strides tell a library to answer with channels together.
+        x = x.as_strided(x.shape, (x.stride(0), 1, *x.stride()[2:]))
     plain = F.conv2d if x.ndim == 4 else F.conv3d
     return plain(x, conv.weight, None, conv.stride, conv.padding)
 
