@@ -18,11 +18,13 @@ from torch import Tensor
 from coranet.data.augment import Augment
 from coranet.data.batches import Batches, mix
 from coranet.data.pools import CaseMemory, Patches, Pool, Slices, Window
+from coranet.data.residency import Room
 from coranet.data.store import Store, StoreWriter
 from coranet.errors import InputError
 from coranet.types import Batch, Sample, Trace
 
 CPU = torch.device("cpu")
+ROOM = Room.of(CPU, None, None)
 STILL = Augment(rotate=0, scale=(1, 1), flip=False, crop=False)
 """Every window is the middle of its image."""
 CROP = Augment(rotate=0, scale=(1, 1), flip=False)
@@ -98,7 +100,7 @@ def check_alignment(image: Tensor, maps: Tensor) -> None:
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_a_pool_holds_the_slices_along_an_axis(tmp_path: Path, axis: Literal[0, 1, 2], channels: int) -> None:
     store = make_store(tmp_path / "s", {name: spots(shape, 1) for name, shape in SHAPES.items()}, channels)
-    pool = Pool.load(store, ["wide", "flat", "large"], Slices(axis=axis), CPU, labelled=True)
+    pool = Pool.load(store, ["wide", "flat", "large"], Slices(axis=axis), ROOM, labelled=True)
     assert pool.labels is not None
     at, planes = 0, {name: [n for i, n in enumerate(shape) if i != axis] for name, shape in SHAPES.items()}
     for name in ("wide", "flat", "large"):
@@ -116,7 +118,7 @@ def test_a_pool_holds_the_slices_along_an_axis(tmp_path: Path, axis: Literal[0, 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_pool_holds_volumes(tmp_path: Path, channels: int) -> None:
     store = make_store(tmp_path / "s", {name: spots(shape, 1) for name, shape in SHAPES.items()}, channels)
-    pool = Pool.load(store, ["wide", "large"], Patches(), CPU, labelled=True)
+    pool = Pool.load(store, ["wide", "large"], Patches(), ROOM, labelled=True)
     assert pool.labels is not None
     assert pool.cases == ("wide", "large")
     for name, image, label in zip(pool.cases, pool.images, pool.labels, strict=True):
@@ -126,10 +128,10 @@ def test_a_pool_holds_volumes(tmp_path: Path, channels: int) -> None:
 
 def test_unlabelled_volumes_may_be_seen_at_their_centre_alone(store: Store) -> None:
     window = Patches(size=(10, 20, 3), unlabelled="centre")
-    pool = Pool.load(store, ["wide", "large"], window, CPU, labelled=False)
+    pool = Pool.load(store, ["wide", "large"], window, ROOM, labelled=False)
     assert np.array_equal(pool.images[0].numpy(), store.image("wide")[:, 3:13, 4:24, :3])
     assert np.array_equal(pool.images[1].numpy(), store.image("large")[:, 7:17, :, 1:4])
-    whole = Pool.load(store, ["wide"], window, CPU, labelled=True)
+    whole = Pool.load(store, ["wide"], window, ROOM, labelled=True)
     assert np.array_equal(whole.images[0].numpy(), store.image("wide"))
 
 
@@ -137,31 +139,31 @@ def test_only_slices_with_an_object_are_kept(tmp_path: Path) -> None:
     label = np.zeros((6, 5, 8), np.uint8)
     label[1:3, 2, [1, 6]] = 1
     store = make_store(tmp_path / "s", {"one": label, "none": np.zeros((6, 5, 3), np.uint8)})
-    kept = Pool.load(store, ["one", "none"], Slices(keep="object"), CPU, labelled=True)
+    kept = Pool.load(store, ["one", "none"], Slices(keep="object"), ROOM, labelled=True)
     assert kept.cases == ("one", "one")
     assert kept.labels is not None
     assert np.array_equal(torch.stack(kept.labels).numpy(), np.moveaxis(label[:, :, [1, 6]], 2, 0))
     assert np.array_equal(torch.stack(kept.images)[:, 0].numpy(), torch.stack(kept.labels).numpy())
-    unlabelled = Pool.load(store, ["one", "none"], Slices(keep="object"), CPU, labelled=False)
+    unlabelled = Pool.load(store, ["one", "none"], Slices(keep="object"), ROOM, labelled=False)
     assert len(unlabelled) == 11
     with pytest.raises(InputError, match="No labelled slice shows an object"):
-        Pool.load(store, ["none"], Slices(keep="object"), CPU, labelled=True)
+        Pool.load(store, ["none"], Slices(keep="object"), ROOM, labelled=True)
 
 
 def test_labels_of_the_unlabelled_are_never_read(store: Store) -> None:
     blind = Unlabelled(store.path, store.index)
-    pool = Pool.load(blind, list(SHAPES), Slices(), CPU, labelled=False)
+    pool = Pool.load(blind, list(SHAPES), Slices(), ROOM, labelled=False)
     assert pool.labels is None
-    labelled = Pool.load(store, ["large"], Slices(), CPU, labelled=True)
+    labelled = Pool.load(store, ["large"], Slices(), ROOM, labelled=True)
     batch = batches(labelled, pool, augment=Augment()).at(0, CaseMemory(pool))
     assert batch.unlabelled is not None
     assert batch.unlabelled.label is None
     with pytest.raises(AssertionError, match="the label of large was read"):
-        Pool.load(blind, ["large"], Slices(), CPU, labelled=True)
+        Pool.load(blind, ["large"], Slices(), ROOM, labelled=True)
 
 
 def test_images_are_padded_with_their_own_border(store: Store) -> None:
-    pool = Pool.load(store, list(SHAPES), Slices(), CPU, labelled=False)
+    pool = Pool.load(store, list(SHAPES), Slices(), ROOM, labelled=False)
     pool = replace(pool, images=tuple(image + torch.randn(image.shape) for image in pool.images))
     index = torch.tensor([9, 0, 4])
     for row, number in zip(pool.padded(index, (26, 30)), index.tolist(), strict=True):
@@ -221,8 +223,8 @@ def test_an_epoch_counts_each_kind_of_image() -> None:
 def pools(store: Store) -> tuple[Pool, Pool]:
     slices = Slices()
     return (
-        Pool.load(store, ["large", "flat"], slices, CPU, labelled=True),
-        Pool.load(store, ["wide", "flat", "large"], slices, CPU, labelled=False),
+        Pool.load(store, ["large", "flat"], slices, ROOM, labelled=True),
+        Pool.load(store, ["wide", "flat", "large"], slices, ROOM, labelled=False),
     )
 
 
@@ -310,7 +312,7 @@ def test_what_lies_outside_an_image_is_not_valid(pools: tuple[Pool, Pool]) -> No
 
 def test_of_an_upright_window_every_voxel_is_the_image_s_own(store: Store) -> None:
     """Random crops of volumes, some smaller than the window: equal to the bit, with the border repeated outside."""
-    pool = Pool.load(store, ["large", "wide"], Patches(), CPU, labelled=True)
+    pool = Pool.load(store, ["large", "wide"], Patches(), ROOM, labelled=True)
     assert pool.labels is not None
     noisy = replace(pool, images=tuple(torch.randn(image.shape) for image in pool.images))
     source = batches(noisy, augment=CROP, size=(20, 12, 8), sizes=(4, 1))
@@ -438,3 +440,36 @@ def test_traces_average_and_count_what_was_seen() -> None:
     expected = sum(0.4 * 0.6 ** (3 - step) * value for step, value in enumerate(values))
     torch.testing.assert_close(memory["z"][0].float(), expected[0], atol=2e-3, rtol=2e-3)
     torch.testing.assert_close(memory["n"][0].float(), torch.full((1, 6, 5), 1 - 0.6**4), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("window", [Slices(size=(8, 8)), Patches(size=(8, 8, 4))])
+def test_it_does_not_matter_where_scans_are_kept(store, window, monkeypatch):
+    """In memory, on disk, or read ahead by a thread: the same batches to the bit, in any order of steps."""
+
+    def batches(room):
+        pools = [Pool.load(store, ["large", "wide"], window, room, labelled=labelled) for labelled in (True, False)]
+        return Batches(*pools, window=window, augment=Augment(), sizes=(2, 3), seed=1)
+
+    kept, mapped, ahead = batches(ROOM), batches(Room(CPU, 0, 0)), batches(Room(CPU, 0, 0))
+    assert mapped.labelled.images[0].data_ptr() != kept.labelled.images[0].data_ptr()
+    for step in (0, 1, 2, 7, 8):
+        with monkeypatch.context() as patch:
+            patch.setattr(Pool, "resident", True)
+            expected, disk = kept.at(step), mapped.at(step)
+            patch.setattr(Pool, "resident", False)
+            read = ahead.at(step)
+        for found in (disk, read):
+            for half in ("labelled", "unlabelled"):
+                assert torch.equal(getattr(found, half).image, getattr(expected, half).image)
+            assert torch.equal(found.labelled.label, expected.labelled.label)
+    assert ahead.ahead.coming.keys() == {("labelled", 9), ("unlabelled", 9)}
+
+
+def test_scans_go_where_there_is_room():
+    room = Room(CPU, 0, 100)
+    first, second, third = (room.place(np.zeros((2, 10), np.float32)) for _ in range(3))
+    assert room.on_host == 20
+    assert all(len(images) == 2 for images in (first, second, third))
+    asked = Room.of(CPU, None, None)
+    assert asked.on_host > 0
+    assert Room.of(CPU, 5, 7) == Room(CPU, 5, 7)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import coranet
-from coranet.engine import checkpoint
+from coranet.engine import checkpoint, step
 from coranet.engine.run import Run
 from coranet.experiments.launch import train
 from coranet.methods import METHODS
@@ -31,3 +31,15 @@ def test_a_gpu_and_a_cpu_say_the_same(finished, scans):
     scan = scans / "imagesTs/phantom_007_0000.nii.gz"
     gpu, cpu = (coranet.load(finished, device).predict(scan) for device in ("cuda", "cpu"))
     np.testing.assert_allclose(gpu.probabilities, cpu.probabilities, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "method", ["coranet", "mean_teacher", "unimatch", "temporal_ensembling", "vat", "bcp", "sassnet", "dct_seg"]
+)
+def test_a_captured_step_is_the_step_itself(method, scans, small, tmp_path, monkeypatch):
+    options = small(method=method, device="cuda", steps=20)
+    captured = train(scans, tmp_path / "captured", options)
+    assert Run.read(captured).accel.graphs
+    monkeypatch.setattr(step, "WARM_UP", 1000)
+    eager = weights(train(scans, tmp_path / "eager", options))
+    assert all(torch.equal(value, eager[key]) for key, value in weights(captured).items())

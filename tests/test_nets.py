@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _NormBase
 
 from coranet.engine.codec import decode, encode
 from coranet.errors import InputError
@@ -107,7 +108,7 @@ def test_every_level_reaches_the_decoder(body: str, level: int) -> None:
     ],
 )
 def test_the_norm_is_the_one_that_was_asked_for(body: str, count: int, norm: Norm) -> None:
-    norms = [module for module in tiny(body, norm=norm).modules() if "Norm" in type(module).__name__]
+    norms = [module for module in tiny(body, norm=norm).modules() if isinstance(module, _NormBase)]
     assert len(norms) == count + 2 * 3  # two in each of three heads
     assert all(isinstance(module, NORM[norm][2]) and module.weight is not None for module in norms)
 

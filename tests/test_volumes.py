@@ -198,7 +198,7 @@ def test_resuming_on_volumes_gives_the_same_weights_to_the_bit(volumes, options,
     trainer = Trainer(run, store, part, CPU)
     part.mkdir()
     while trainer.done < 4:
-        trainer._step(trainer.done, next(s for s in trainer.timeline if s.start <= trainer.done < s.stop))
+        trainer.step(trainer.done, next(s for s in trainer.timeline if s.start <= trainer.done < s.stop))
         trainer.done += 1
     trainer.save()
     run.write(part)
@@ -427,7 +427,7 @@ def test_too_little_memory_says_what_to_lower(volumes, options, tmp_path, monkey
     def fail(*arguments):
         raise error
 
-    monkeypatch.setattr("coranet.engine.trainer.backward", fail)
+    monkeypatch.setattr("coranet.engine.step.backward", fail)
     with pytest.raises(
         InputError, match=r"Not enough memory for steps of 4 windows of 16 x 20 x 12.*--patch, train\.batch"
     ):
@@ -440,7 +440,7 @@ def test_scans_that_do_not_fit_on_the_device_say_so(volumes, options, tmp_path, 
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr("coranet.data.pools.Pool.load", fail)
-    with pytest.raises(InputError, match=r"Not enough memory for the scans on cpu.*--split"):
+    with pytest.raises(InputError, match=r"Not enough memory for the scans on cpu.*host_bytes"):
         train(volumes, tmp_path / "run", options())
     assert not (tmp_path / "run").exists()
 

@@ -8,15 +8,16 @@ upright is cut out to the bit.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from coranet.data.ahead import Boxes, ReadAhead, box_of
 from coranet.data.augment import Augment
 from coranet.data.pools import CaseMemory, Patches, Pool, Window
-from coranet.ops.warp import Warp, cut, inside, sample_image, sample_maps
+from coranet.ops.warp import Warp, inside, sample_image, sample_maps
 from coranet.types import Batch, Sample, Trace
 
 
@@ -37,6 +38,7 @@ class Batches:
         self.labelled, self.unlabelled, self.shuffle_labelled = labelled, unlabelled, shuffle_labelled
         self.window, self.augment, self.sizes, self.seed = window, augment, sizes, seed
         self.orders: dict[tuple[str, int], list[int]] = {}
+        self.ahead = ReadAhead()
 
     @property
     def epoch(self) -> tuple[int, int]:
@@ -77,12 +79,25 @@ class Batches:
 
     def _cut(self, pool: Pool, stream: str, step: int, count: int, memory: CaseMemory | None) -> Sample:
         index, warp = self._draw(pool, stream, step, count)
-        maps = {name: [memory[name][i] for i in index] for name in memory.flat} if memory else {}
-        if pool.labels is not None:
-            maps["label"] = [pool.labels[i] for i in index]
-        image, valid, read = _view([pool.images[i] for i in index], maps, warp, pool.sizes[index], pool.device)
+        lows, shape = _box(warp, pool.sizes[index])
+        boxes = self._boxes(pool, stream, step, count, index, lows, shape)
+        if memory is not None:
+            boxes |= {name: _stacked([memory[name][i] for i in index], lows.tolist(), shape) for name in memory.flat}
+        image, valid, read = _view(boxes, warp, lows, pool.sizes[index], pool.device)
         label = read.pop("label").long() if pool.labels is not None else None
         return Sample(image=image, valid=valid, label=label, maps=read)
+
+    def _boxes(
+        self, pool: Pool, stream: str, step: int, count: int, index: list[int], lows: Tensor, shape: tuple[int, ...]
+    ) -> dict[str, Tensor]:
+        """What the windows of a step reach of images and labels; where some are elsewhere, the next step's are sent for."""
+        if pool.resident:
+            return {name: _stacked([source[i] for i in index], lows.tolist(), shape) for name, source in _kinds(pool)}
+        boxes = self.ahead.take((stream, step), lambda: Boxes.read(pool, index, lows.tolist(), shape))
+        coming, warp = self._draw(pool, stream, step + 1, count)
+        low, size = _box(warp, pool.sizes[coming])
+        self.ahead.send((stream, step + 1), lambda: Boxes.read(pool, coming, low.tolist(), size))
+        return boxes.on(pool.device)
 
     def _index(self, stream: str, total: int, step: int, count: int) -> list[int]:
         """Images in shuffled order, epoch after epoch, without a seam between them."""
@@ -104,27 +119,34 @@ def mix(*parts: int | str) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=7).digest(), "big")
 
 
+def _kinds(pool: Pool) -> Iterator[tuple[str, tuple[Tensor, ...]]]:
+    yield "image", pool.images
+    if pool.labels is not None:
+        yield "label", pool.labels
+
+
+def _box(warp: Warp, sizes: Tensor) -> tuple[Tensor, tuple[int, ...]]:
+    """Where boxes begin and how large they are that hold all that windows read."""
+    return warp.corners() if warp.upright else warp.reach(sizes)
+
+
+def _stacked(sources: Sequence[Tensor], corners: Sequence[Sequence[int]], shape: tuple[int, ...]) -> Tensor:
+    """Boxes of sources that lie on one device, `(B, *box)` or with their channels."""
+    cuts = [box_of(source, low, shape) for source, low in zip(sources, corners, strict=True)]
+    return torch.stack(cuts)
+
+
 def _view(
-    images: Sequence[Tensor], maps: dict[str, list[Tensor]], warp: Warp, sizes: Tensor, device: torch.device
+    boxes: dict[str, Tensor], warp: Warp, lows: Tensor, sizes: Tensor, device: torch.device
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Image, what of it is valid, and maps, through one warp."""
-    lows, shape = warp.corners() if warp.upright else warp.reach(sizes)
-    corners = lows.tolist()
     lows, sizes = lows.to(device, non_blocking=True), sizes.to(device, non_blocking=True)
-
-    def boxes(sources: Sequence[Tensor]) -> Tensor:
-        return torch.stack([cut(source, low, shape) for source, low in zip(sources, corners, strict=True)])
-
-    pixels = boxes(images)
-    whole = {name: boxes(sources) for name, sources in maps.items() if sources[0].is_floating_point()}
-    kept = {
-        name: boxes([source.unsqueeze(0) for source in sources]).squeeze(1)
-        for name, sources in maps.items()
-        if name not in whole
-    }
+    pixels = boxes.pop("image")
+    whole = {name: box for name, box in boxes.items() if box.is_floating_point()}
+    kept = {name: box for name, box in boxes.items() if name not in whole}
     if warp.upright:
         soft = {name: values.float() for name, values in whole.items()}
-        return pixels, _covered(lows, sizes, shape), kept | soft
+        return pixels, _covered(lows, sizes, tuple(pixels.shape[2:])), kept | soft
     moved = warp.to(device)
     points = moved.points()
     image = sample_image(pixels, points, sizes, lows)

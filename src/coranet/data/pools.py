@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coranet.data.residency import Room
 from coranet.data.store import Store
 from coranet.errors import InputError
 from coranet.ops.warp import cut
@@ -92,7 +93,7 @@ WINDOWS: dict[str, type[Window]] = {"slices": Slices, "patches": Patches}
 
 @dataclass(frozen=True)
 class Pool:
-    """Images of one kind on the device, `N` of them."""
+    """Images of one kind, `N` of them, each on the device, in host memory or on disk."""
 
     images: tuple[Tensor, ...]
     """`(C, *S)` each."""
@@ -100,14 +101,20 @@ class Pool:
     """`(*S)` uint8 each."""
     cases: tuple[str, ...]
     """Whose image each is."""
+    device: torch.device = torch.device("cpu")
+    """Where they are needed."""
 
     def __len__(self) -> int:
         return len(self.cases)
 
-    @property
-    def device(self) -> torch.device:
-        """Where the images are."""
-        return self.images[0].device
+    @cached_property
+    def resident(self) -> bool:
+        """Whether all of it is on the device."""
+        return all(one.device.type == self.device.type for one in (*self.images, *(self.labels or ())))
+
+    def image(self, number: int) -> Tensor:
+        """One of the images, on the device."""
+        return self.images[number].to(self.device)
 
     @cached_property
     def sizes(self) -> Tensor:
@@ -121,11 +128,11 @@ class Pool:
 
     def padded(self, index: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Images no larger than a shape, `(B, C, *shape)`, each with its own border repeated at the far ends."""
-        return torch.stack([cut(self.images[number], [0] * len(shape), shape) for number in index.tolist()])
+        return torch.stack([cut(self.image(number), [0] * len(shape), shape) for number in index.tolist()])
 
     @classmethod
-    def load(cls, store: Store, cases: Sequence[str], window: Window, device: torch.device, *, labelled: bool) -> Pool:
-        """Put cases on the device. Labels are read only where `labelled` says that they may be."""
+    def load(cls, store: Store, cases: Sequence[str], window: Window, room: Room, *, labelled: bool) -> Pool:
+        """Put cases where there is room. Labels are read only where `labelled` says that they may be."""
         images: list[Tensor] = []
         labels: list[Tensor] = []
         names: list[str] = []
@@ -137,15 +144,13 @@ class Pool:
             if isinstance(window, Slices) and window.keep == "object" and classes is not None:
                 seen = classes.any(axis=(1, 2))
                 pixels, classes = pixels[seen], classes[seen]
-            images += (
-                torch.from_numpy(np.array(pixels, order="C")).to(device).unbind()
-            )  # a copy: the store is read-only
+            images += room.place(pixels)
             names += [name] * len(pixels)
             if classes is not None:
-                labels += torch.from_numpy(np.array(classes, order="C")).to(device).unbind()
+                labels += room.place(classes)
         if not images:
             raise InputError("No labelled slice shows an object. Check the labels, or use slices of every kind.")
-        return cls(tuple(images), tuple(labels) if labelled else None, tuple(names))
+        return cls(tuple(images), tuple(labels) if labelled else None, tuple(names), room.device)
 
 
 def _middle(sizes: Sequence[int], window: Sequence[int]) -> list[slice]:

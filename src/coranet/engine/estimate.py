@@ -39,7 +39,7 @@ def _look(trainer: Trainer, nets: Nets) -> tuple[float, CaseMemory | None]:
     run, pool = trainer.run, trainer.unlabelled or trainer.labelled
     predictor = replace(trainer.predictor(), net=run.method.inference_net(nets))
     index = torch.arange(min(len(pool), 2))
-    some = torch.stack([cut(pool.images[i], [0] * run.data.window.dims, run.data.window.size) for i in index.tolist()])
+    some = torch.stack([cut(pool.image(i), [0] * run.data.window.dims, run.data.window.size) for i in index.tolist()])
     prediction = predictor(some)
     memory = CaseMemory(trainer.unlabelled) if trainer.unlabelled else None
     if memory is not None:

@@ -21,7 +21,7 @@ def keep_picture(path: Path, pool: Pool, predictor: Predictor) -> None:
     Of a volume one window is predicted, the one in its middle.
     """
     at = shown = pool.cases.count(pool.cases[0]) // 2
-    image = pool.images[at]
+    image = pool.image(at)
     if image.ndim == 4:
         corner = [max(n - w, 0) // 2 for n, w in zip(image.shape[1:], predictor.window.size, strict=True)]
         image = cut(image, corner, tuple(map(min, image.shape[1:], predictor.window.size)))

@@ -9,15 +9,20 @@ from coranet.methods import Method
 from coranet.types import Nets
 
 
-def make_optimizers(method: Method, nets: Nets, optim: Optim) -> dict[str, torch.optim.Optimizer]:
-    """One for each name that any update of any phase gives, over all the networks it ever moves."""
+def make_optimizers(
+    method: Method, nets: Nets, optim: Optim, *, captured: bool = False
+) -> dict[str, torch.optim.Optimizer]:
+    """One for each name that any update of any phase gives, over all the networks it ever moves.
+
+    With `captured` they can be part of a CUDA graph: their rate is a tensor and all their state lies on the device.
+    """
     owners: dict[str, list[str]] = {}
     for phase in method.phases:
         for update in method.objectives(phase.name):
             known = owners.setdefault(update.optimizer, [])
             known += [name for name in update.trains if name not in known]
     return {
-        name: _make_optimizer([p for net in names for p in nets[net].parameters()], optim)
+        name: _make_optimizer([p for net in names for p in nets[net].parameters()], optim, captured)
         for name, names in owners.items()
     }
 
@@ -27,8 +32,15 @@ def rate(optim: Optim, step: int, steps: int) -> float:
     return optim.lr if optim.decay == "none" else optim.lr * float(1 - step / steps) ** 0.9
 
 
-def _make_optimizer(parameters: list[torch.nn.Parameter], optim: Optim) -> torch.optim.Optimizer:
+def _make_optimizer(parameters: list[torch.nn.Parameter], optim: Optim, captured: bool) -> torch.optim.Optimizer:
     if optim.kind == "adam":
-        return torch.optim.Adam(parameters, optim.lr, optim.betas, weight_decay=optim.weight_decay, fused=True)
-    # Not fused: that one fails where a head gets its first gradient later than the others.
-    return torch.optim.SGD(parameters, optim.lr, optim.momentum, weight_decay=optim.weight_decay)
+        return torch.optim.Adam(
+            parameters, optim.lr, optim.betas, weight_decay=optim.weight_decay, fused=True, capturable=captured
+        )
+    # Fused only where it must be: it fails where a head gets its first gradient later than the others, unless every
+    # momentum is there from the start.
+    made = torch.optim.SGD(parameters, optim.lr, optim.momentum, weight_decay=optim.weight_decay, fused=captured)
+    if captured and optim.momentum:
+        for parameter in parameters:
+            made.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return made

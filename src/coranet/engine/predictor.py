@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from coranet.data.pools import Pool, Window
 from coranet.engine.run import Accel
 from coranet.methods import Method
-from coranet.nets import Body
+from coranet.nets import Body, fuse
 from coranet.ops.confusion import dice_from_counts, overlap_counts
 from coranet.ops.windows import blend_parts, predict_windows, starts
 from coranet.types import Prediction
@@ -31,7 +31,23 @@ def in_layout(image: Tensor, accel: Accel) -> Tensor:
     """The image in the memory layout the networks are in."""
     if not accel.channels_last:
         return image
-    return image.contiguous(memory_format=torch.channels_last if image.ndim == 4 else torch.channels_last_3d)
+    laid = image.contiguous(memory_format=torch.channels_last if image.ndim == 4 else torch.channels_last_3d)
+    if image.shape[1] > 1:
+        return laid
+    # A single channel lies both ways, and libraries take it for the other: only its strides can say which is meant.
+    strides = list(laid.stride())
+    strides[1] = 1
+    return laid.as_strided(laid.shape, strides)
+
+
+def settle(net: nn.Module, accel: Accel, device: torch.device) -> None:
+    """Put a network on a device, in the layout and with the blocks that are asked for."""
+    net.to(device)
+    if accel.fused:
+        fuse(net)
+    for parameter in net.parameters():
+        if parameter.ndim > 3 and parameter.shape[1] > 1:
+            parameter.data = in_layout(parameter.data, accel)
 
 
 @dataclass(frozen=True)
@@ -109,7 +125,7 @@ class Predictor:
         for index, planes, prediction in self.over(pool):
             guess = prediction.probabilities.argmax(dim=1)
             for row, number in enumerate(index.tolist()):
-                label = pool.labels[number][planes]
+                label = pool.labels[number][planes].to(pool.device)
                 mine = guess[row][tuple(slice(n) for n in label.shape)]
                 both = overlap_counts(mine, label.long(), len(classes))
                 counts[pool.cases[number]] = counts.get(pool.cases[number], 0) + both
@@ -129,7 +145,11 @@ class Predictor:
 
         At least two, since PyTorch has no fast convolution for a single small volume on CPUs.
         """
-        return max((2**22 if device.type == "cuda" else 2**18) // math.prod(self.window.size), 2)
+        voxels = 2**18
+        if device.type == "cuda":
+            share = torch.cuda.get_device_properties(device).total_memory / 2**34
+            voxels = int(2**22 * min(max(share, 0.25), 4))
+        return max(voxels // math.prod(self.window.size), 2)
 
     def _infer(self, image: Tensor) -> dict[str, Tensor]:
         training = self.net.training

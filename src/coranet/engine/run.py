@@ -91,6 +91,14 @@ class Accel:
     channels_last: bool = False
     deterministic: bool = True
     """One seed, one result, on the same kind of machine."""
+    graphs: bool = False
+    """Capture a whole step as one CUDA graph, which leaves a GPU no gap between kernels."""
+    fused: bool = False
+    """Compute blocks of a network in fewer passes, by kernels of our own where a GPU has Triton."""
+    device_bytes: int | None = None
+    """What scans may take on a GPU; the others wait in host memory. By default half of what is free."""
+    host_bytes: int | None = None
+    """What scans may take in host memory; the others are read from disk. By default half of what is free."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from coranet.data.readers.nifti import write
 from coranet.engine import checkpoint
 from coranet.engine.codec import decode
 from coranet.engine.memory import memory_for
-from coranet.engine.predictor import Predictor
+from coranet.engine.predictor import Predictor, settle
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.nets import MakeNet, count_parameters
@@ -61,7 +61,8 @@ class Trained:
         source = folder / checkpoint.LAST
         nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
         checkpoint.load_weights(nets, checkpoint.load(source, torch.device("cpu"))["nets"], source)
-        net = run.method.inference_net(nets, uncertainty=uncertainty).to(device).eval()
+        net = run.method.inference_net(nets, uncertainty=uncertainty).eval()
+        settle(net, run.accel, device)
         predictor = Predictor(run.method, net, run.data.window, run.accel, uncertainty, stride, 4 * run.classes)
         return cls(run, predictor, device)
 

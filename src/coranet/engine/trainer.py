@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from coranet.data.batches import Batches, mix
 from coranet.data.pools import CaseMemory, Pool, Slices
+from coranet.data.residency import Room
 from coranet.data.store import Store
 from coranet.engine import checkpoint
 from coranet.engine.estimate import estimate_seconds
@@ -19,13 +20,14 @@ from coranet.engine.film import keep_picture
 from coranet.engine.log import Journal, Listener, Plan, Record
 from coranet.engine.memory import memory_for
 from coranet.engine.optim import make_optimizers, rate
-from coranet.engine.predictor import Predictor, in_layout
+from coranet.engine.predictor import Predictor, settle
 from coranet.engine.run import Run
 from coranet.engine.signals import Interrupted, stop_requests
-from coranet.engine.step import backward, laid_out, progress
+from coranet.engine.step import Captured, Updates, laid_out, progress
 from coranet.engine.timeline import Stretch, lay_out
 from coranet.errors import InputError
 from coranet.nets import MakeNet, count_parameters
+from coranet.types import Batch, Progress, Terms
 
 
 class Trainer:
@@ -42,17 +44,20 @@ class Trainer:
             raise InputError(
                 "accel.precision=bf16 is for GPUs: on a CPU it is slower, and some gradients come out wrong."
             )
-        if run.accel.deterministic:
-            torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+        if run.accel.graphs and device.type != "cuda":
+            raise InputError("accel.graphs=true is for NVIDIA GPUs. Leave it off here.")
+        torch.backends.cudnn.deterministic = run.accel.deterministic
+        torch.backends.cudnn.benchmark = not run.accel.deterministic
         window, split = run.data.window, run.split
         # An object invented in an empty slice must cost something.
         whole = replace(window, keep="all") if isinstance(window, Slices) else window
-        with memory_for(f"the scans on {device}", "Train on fewer of them (--split), or with --device cpu."):
-            self.labelled = Pool.load(store, split.labelled, window, device, labelled=True)
+        room = Room.of(device, run.accel.device_bytes, run.accel.host_bytes)
+        with memory_for(f"the scans on {device}", "Lower accel.device_bytes or accel.host_bytes (--set)."):
+            self.labelled = Pool.load(store, split.labelled, window, room, labelled=True)
             self.unlabelled = (
-                Pool.load(store, split.unlabelled, window, device, labelled=False) if split.unlabelled else None
+                Pool.load(store, split.unlabelled, window, room, labelled=False) if split.unlabelled else None
             )
-            self.val = Pool.load(store, split.val, whole, device, labelled=True) if split.val else None
+            self.val = Pool.load(store, split.val, whole, room, labelled=True) if split.val else None
         self.batches = Batches(
             self.labelled,
             self.unlabelled,
@@ -65,7 +70,10 @@ class Trainer:
         self.epoch = run.train.epoch or max(self.batches.epoch)
         self.timeline = lay_out(run.method.phases, run.train.steps, self.epoch)
         self.nets = self._make_nets()
-        self.optimizers = make_optimizers(run.method, self.nets, run.optim)
+        self.optimizers = make_optimizers(run.method, self.nets, run.optim, captured=run.accel.graphs)
+        updates = Updates(run.method, self.nets, self.optimizers, run.accel)
+        captured = run.accel.graphs and not run.method.waits
+        self.learn: Callable[[Batch, Progress, float], Terms] = Captured(updates) if captured else updates
         self.memory = CaseMemory(self.unlabelled) if self.unlabelled else None
         self.memory_file: str | None = None
         self.traced = False
@@ -79,10 +87,7 @@ class Trainer:
         dims = self.run.data.window.dims
         made = self.run.method.nets(MakeNet(self.run.net, dims, self.run.data.channels, self.run.classes))
         for net in made.values():
-            net.to(self.device)
-            for parameter in net.parameters():
-                if parameter.ndim == dims + 2:
-                    parameter.data = in_layout(parameter.data, self.run.accel)
+            settle(net, self.run.accel, self.device)
         return made
 
     # The loop
@@ -102,7 +107,7 @@ class Trainer:
             while self.done < self.run.train.steps:
                 stretch = next(s for s in self.timeline if s.start <= self.done < s.stop)
                 try:
-                    self.journal.add(self.done, *self._step(self.done, stretch))
+                    self.journal.add(self.done, *self.step(self.done, stretch))
                 except Interrupted:
                     self._save_logged(stretch)
                     raise
@@ -113,7 +118,7 @@ class Trainer:
                     raise Interrupted(self.done, self.stop_signal)
         self.save()
 
-    def _step(self, step: int, stretch: Stretch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def step(self, step: int, stretch: Stretch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """One labelled and one unlabelled batch, through all the method's updates: terms and measures, unread."""
         run, phase = self.run, stretch.phase.name
         torch.manual_seed(mix(run.seed, "step", step))
@@ -123,23 +128,12 @@ class Trainer:
             self._refresh(step)
         at = progress(step, run.train.steps, self.epoch, stretch, self.device)
         batch = laid_out(self.batches.at(step, self.memory), run.accel)
-        terms: dict[str, Tensor] = {}
-        measures: dict[str, Tensor] = {}
-        for update in run.method.objectives(phase):
-            optimizer = self.optimizers[update.optimizer]
-            for group in optimizer.param_groups:
-                group["lr"] = update.rate * rate(run.optim, step, run.train.steps)
-            optimizer.zero_grad(set_to_none=True)
-            found = backward(self.nets, update, batch, at, run.accel)
-            optimizer.step()
-            self.updates += 1
-            terms |= found.values
-            measures |= found.measures
-            if found.traces and self.memory is not None:
-                self.batches.trace(step, self.memory, found.traces)
-                self.traced = True
-        run.method.after_step(self.nets, at)
-        return terms, run.method.summarise(measures)
+        found = self.learn(batch, at, rate(run.optim, step, run.train.steps))
+        self.updates += len(run.method.objectives(phase))
+        if found.traces and self.memory is not None:
+            self.batches.trace(step, self.memory, found.traces)
+            self.traced = True
+        return dict(found.values), run.method.summarise(found.measures)
 
     # What happens now and then
 

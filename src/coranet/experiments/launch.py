@@ -128,7 +128,8 @@ def make_run(
     if options.steps is not None:
         run = replace(run, train=replace(run.train, steps=options.steps))
     if title not in METHODS:
-        run = replace(run, method_source=title)
+        # Chance or a choice that is not made on the device would be frozen into a graph: who knows their file may say so.
+        run = replace(run, method_source=title, accel=replace(run.accel, graphs=False))
     for path, text in options.overrides:
         run = override(run, path, text)
     run.check()

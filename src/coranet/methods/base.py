@@ -49,6 +49,11 @@ class Method(ABC):
         return {"student": make_net()}
 
     @property
+    def waits(self) -> bool:
+        """Whether its step has to wait for a value on the device, and so cannot be one CUDA graph."""
+        return False
+
+    @property
     def estimator(self) -> Estimator:
         """What says which of its predictions are uncertain."""
         return Softmax(threshold=0.9)

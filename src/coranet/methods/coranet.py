@@ -128,10 +128,13 @@ class CoraNet(Method):
         return (*certain, *uncertain, crm, *own)
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
-        """The sum of all, for one joint update."""
+        """The sum of all, for one joint update, from one pass over labelled and one over unlabelled images."""
+        sample = unlabelled(batch)
+        targets = self.targets(nets, sample)
+        logits = self.look(nets, sample)
         parts = [self.crm_loss(nets, batch, at)]
-        parts += [self.certain_loss(nets, batch, at)] if self.self_training else []
-        parts += [self.consistency_loss(nets, batch, at)] if self.mean_teacher else []
+        parts += [self.certain_terms(logits, targets, sample)] if self.self_training else []
+        parts += [self.consistency_terms(nets, logits, targets, sample)] if self.mean_teacher else []
         return Terms(
             values={name: value for part in parts for name, value in part.values.items()},
             weights={name: weight for part in parts for name, weight in part.weights.items()},
@@ -153,23 +156,35 @@ class CoraNet(Method):
     def certain_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """L_c-sn (Eq. 7): masked cross-entropy of the main head against its pseudo-labels."""
         sample = unlabelled(batch)
-        pseudo_label, certain = self.targets(nets, sample)
+        return self.certain_terms(self.look(nets, sample), self.targets(nets, sample), sample)
+
+    def consistency_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
+        """L_cnt (Eq. 8): masked squared difference of the student's and the teacher's probabilities."""
+        sample = unlabelled(batch)
+        return self.consistency_terms(nets, self.look(nets, sample), self.targets(nets, sample), sample)
+
+    def look(self, nets: Nets, sample: Sample) -> Tensor:
+        """The student's main logits of its view of unlabelled images."""
+        logits: Tensor = nets["student"](self.student_view(sample), ("main",))["main"]
+        return logits
+
+    def certain_terms(self, logits: Tensor, targets: tuple[Tensor, Tensor], sample: Sample) -> Terms:
+        """Eq. 7, of logits."""
+        pseudo_label, certain = targets
         region = certain if self.mask else torch.ones_like(certain)
-        loss = cross_entropy(nets["student"](self.student_view(sample), ("main",))["main"], pseudo_label)
+        loss = cross_entropy(logits, pseudo_label)
         return Terms(
             values={"certain": masked_mean(loss, region, sample.valid, self.normalise)},
             weights={"certain": self.weights[0]},
         )
 
-    def consistency_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
-        """L_cnt (Eq. 8): masked squared difference of the student's and the teacher's probabilities."""
-        sample = unlabelled(batch)
-        _, certain = self.targets(nets, sample)
+    def consistency_terms(self, nets: Nets, logits: Tensor, targets: tuple[Tensor, Tensor], sample: Sample) -> Terms:
+        """Eq. 8, of the student's logits."""
+        _, certain = targets
         region = certain if self.consistency_on == "certain" else ~certain
-        student = probabilities(nets["student"](self.student_view(sample), ("main",))["main"])
         with torch.no_grad():
             teacher = probabilities(nets["teacher"](sample.image, ("main",))["main"])
-        difference = squared_difference(student, teacher)
+        difference = squared_difference(probabilities(logits), teacher)
         if not self.mask:
             region = torch.ones_like(region)
         return Terms(

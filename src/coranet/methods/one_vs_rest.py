@@ -58,6 +58,11 @@ class OneVsRest(Method):
         return range(1, self.objects + 1)
 
     @property
+    def waits(self) -> bool:
+        """As the inner method's."""
+        return self.inner.waits
+
+    @property
     def needs(self) -> frozenset[Feature]:
         """What each sub-task needs."""
         return self.inner.needs

@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from torch import Tensor, nn
+
+from coranet.nets.fused import read_heads
+from coranet.nets.layers import Head
 
 Feature = Literal["levels", "decoders", "dropout"]
 """What not every body has: features of several sizes, more decoders than one, dropout."""
@@ -44,8 +47,18 @@ class Body(nn.Module):
     def read(self, levels: list[Tensor], heads: Sequence[str] | None = None) -> dict[str, Tensor]:
         """Logits by head from the levels of an image, or from what was made of them; all heads where none are named."""
         names = tuple(heads or self.heads)
-        last = {decoder: self.decode(levels, decoder)[-1] for decoder in dict.fromkeys(map(self.decoder_of, names))}
-        return {name: self.heads[name](last[self.decoder_of(name)]) for name in names}
+        logits: dict[str, Tensor] = {}
+        for decoder in dict.fromkeys(map(self.decoder_of, names)):
+            last, on = self.decode(levels, decoder)[-1], [name for name in names if self.decoder_of(name) == decoder]
+            logits |= zip(on, self.read_heads(last, on), strict=True)
+        return {name: logits[name] for name in names}
+
+    def read_heads(self, feature: Tensor, names: Sequence[str]) -> list[Tensor]:
+        """Logits of heads that sit on one feature."""
+        heads = [self.heads[name] for name in names]
+        if all(getattr(head, "fused", False) for head in heads):
+            return read_heads(cast(list[Head], heads), feature)
+        return [head(feature) for head in heads]
 
     def forward(self, image: Tensor, heads: Sequence[str] | None = None) -> dict[str, Tensor]:
         """Logits by head; all heads where none are named."""

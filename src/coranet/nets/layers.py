@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
+
+from coranet.nets import fused
 
 Norm = Literal["batch", "instance"]
 Upsampling = Literal["own", "other"]
@@ -32,9 +36,62 @@ def conv(
     return CONVOLUTION[dims](inputs, outputs, kernel, stride=stride, padding=padding, bias=bias)
 
 
-def norm_relu(dims: int, channels: int, norm: Norm) -> nn.Sequential:
+class NormReLU(fused.Fusable):
+    """A norm and ReLU."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`(B, C, *S)` to the same."""
+        return fused.norm_relu(cast(_NormBase, self[0]), x) if self.fused else self.one_by_one(x)
+
+
+class ConvNormReLU(fused.Fusable):
+    """A convolution, or an up-sampling, a norm and ReLU."""
+
+    @property
+    def conv(self) -> _ConvNd:
+        """The convolution."""
+        return cast(_ConvNd, self[0].conv if isinstance(self[0], Upsample) else self[0])
+
+    @property
+    def norm(self) -> _NormBase:
+        """The norm."""
+        return cast(_NormBase, self[1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`(B, inputs, *S)` to `(B, outputs, *S)`."""
+        if not self.fused:
+            return self.one_by_one(x)
+        if isinstance(self[0], Upsample) and not self[0].transposed:
+            return fused.norm_relu(self.norm, self[0](x))
+        return fused.conv_norm_relu(self.conv, self.norm, x)
+
+
+class Head(fused.Fusable):
+    """Convolutions with norm and ReLU, then one of width 1 to the outputs."""
+
+    @property
+    def first(self) -> ConvNormReLU:
+        """The first of the convolutions."""
+        return cast(ConvNormReLU, self[0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`(B, width, *S)` to `(B, outputs, *S)`."""
+        return self.finish(x, 0) if self.fused else self.one_by_one(x)
+
+    def finish(self, x: Tensor, done: int) -> Tensor:
+        """The rest of the layers where some have been done elsewhere."""
+        for number in range(done, len(self) - 1):
+            x = self[number](x)
+        return fused.readout(cast(_ConvNd, self[-1]), x)
+
+
+def norm_relu(dims: int, channels: int, norm: Norm) -> NormReLU:
     """What follows a convolution, or goes before it."""
-    return nn.Sequential(NORM[norm][dims](channels, affine=True), nn.ReLU(inplace=True))
+    return NormReLU(*_norm_relu(dims, channels, norm))
+
+
+def _norm_relu(dims: int, channels: int, norm: Norm) -> tuple[nn.Module, nn.Module]:
+    return NORM[norm][dims](channels, affine=True), nn.ReLU(inplace=True)
 
 
 def conv_norm_relu(
@@ -46,9 +103,19 @@ def conv_norm_relu(
     stride: PerAxis = 1,
     *,
     bias: bool = False,
-) -> nn.Sequential:
+) -> ConvNormReLU:
     """A convolution with its norm and ReLU."""
-    return nn.Sequential(conv(dims, inputs, outputs, kernel, stride, bias=bias), *norm_relu(dims, outputs, norm))
+    return ConvNormReLU(conv(dims, inputs, outputs, kernel, stride, bias=bias), *_norm_relu(dims, outputs, norm))
+
+
+def down_norm_relu(dims: int, inputs: int, norm: Norm) -> ConvNormReLU:
+    """Half the size and twice the channels."""
+    return ConvNormReLU(CONVOLUTION[dims](inputs, 2 * inputs, 2, stride=2), *_norm_relu(dims, 2 * inputs, norm))
+
+
+def up_norm_relu(dims: int, outputs: int, norm: Norm, *, transposed: bool) -> ConvNormReLU:
+    """Twice the size and half the channels."""
+    return ConvNormReLU(Upsample(dims, 2 * outputs, outputs, transposed=transposed), *_norm_relu(dims, outputs, norm))
 
 
 def double_conv(dims: int, inputs: int, outputs: int, norm: Norm) -> nn.Sequential:
@@ -56,13 +123,10 @@ def double_conv(dims: int, inputs: int, outputs: int, norm: Norm) -> nn.Sequenti
     return nn.Sequential(conv_norm_relu(dims, inputs, outputs, norm), conv_norm_relu(dims, outputs, outputs, norm))
 
 
-def head(dims: int, inputs: int, outputs: int, norm: Norm, convolutions: int, kernel: PerAxis = 3) -> nn.Sequential:
-    """Convolutions with norm and ReLU, then one of width 1 to the outputs.
-
-    The paper has two of width 3, its released code one.
-    """
+def head(dims: int, inputs: int, outputs: int, norm: Norm, convolutions: int, kernel: PerAxis = 3) -> Head:
+    """A head; the paper has two convolutions of width 3 in it, its released code one."""
     body = [conv_norm_relu(dims, inputs, inputs, norm, kernel) for _ in range(convolutions)]
-    return nn.Sequential(*body, CONVOLUTION[dims](inputs, outputs, 1))
+    return Head(*body, CONVOLUTION[dims](inputs, outputs, 1))
 
 
 def make_heads(dims: int, width: int, heads: Mapping[str, int], norm: Norm, convolutions: int) -> nn.ModuleDict:

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor, nn
 
 from coranet.nets.body import Body
-from coranet.nets.layers import CONVOLUTION, Norm, Upsample, Upsampling, conv_norm_relu, dropout, make_heads, norm_relu
+from coranet.nets.layers import (
+    Norm,
+    Upsampling,
+    conv_norm_relu,
+    down_norm_relu,
+    dropout,
+    make_heads,
+    up_norm_relu,
+)
 
 
 class VNet(Body):
@@ -39,7 +47,7 @@ class VNet(Body):
             _block(dims, inputs, outputs, norm, count)
             for inputs, outputs, count in zip([channels, *widths[1:]], widths, counts, strict=True)
         )
-        self.down = nn.ModuleList(_down(dims, w, norm) for w in widths[:-1])
+        self.down = nn.ModuleList(down_norm_relu(dims, w, norm) for w in widths[:-1])
         self.dropout = dropout(dims, dropout_rate)
         self.decoders = nn.ModuleDict(
             {
@@ -76,10 +84,7 @@ class VNetDecoder(nn.Module):
         dropout_rate: float = 0.0,
     ) -> None:
         super().__init__()
-        self.up = nn.ModuleList(
-            nn.Sequential(Upsample(dims, 2 * w, w, transposed=transposed), norm_relu(dims, w, norm))
-            for w in reversed(widths[:-1])
-        )
+        self.up = nn.ModuleList(up_norm_relu(dims, w, norm, transposed=transposed) for w in reversed(widths[:-1]))
         self.blocks = nn.ModuleList(
             _block(dims, w, w, norm, count) for w, count in reversed([*zip(widths[:-1], counts[:-1], strict=True)])
         )
@@ -98,7 +103,3 @@ class VNetDecoder(nn.Module):
 def _block(dims: int, inputs: int, outputs: int, norm: Norm, count: int) -> nn.Sequential:
     first = conv_norm_relu(dims, inputs, outputs, norm, bias=True)
     return nn.Sequential(first, *(conv_norm_relu(dims, outputs, outputs, norm, bias=True) for _ in range(count - 1)))
-
-
-def _down(dims: int, inputs: int, norm: Norm) -> nn.Sequential:
-    return nn.Sequential(CONVOLUTION[dims](inputs, 2 * inputs, 2, stride=2), norm_relu(dims, 2 * inputs, norm))

@@ -196,12 +196,25 @@ def _answers(
     """Windows of `(C, *S)` in the order of their first start, and what the network says of each."""
     axes = zip(image.shape[1:], window, stride, strict=True)
     windows = product(*(axis_spans(*axis, blend, device) for axis in axes))
+    cut = _cutter(image, device)
     while some := list(islice(windows, batch)):
         # Padded after it is cut, so that a large image that is thin along one axis is never copied whole.
-        cuts = torch.stack([image[(slice(None), *(span.place for span in spans))] for spans in some])
-        maps = predict(pad_to(cuts.to(device, non_blocking=True), window))
+        maps = predict(pad_to(torch.stack([cut([span.place for span in spans]) for spans in some]), window))
         for row, spans in enumerate(some):
             yield spans, {name: values[row] for name, values in maps.items()}
+
+
+def _cutter(image: Tensor, device: torch.device) -> Callable[[Sequence[slice]], Tensor]:
+    """Cuts boxes out of `(C, *S)` onto a device. Those that begin alike along the first axis share one transfer."""
+    moved: tuple[slice, Tensor] | None = None
+
+    def cut(box: Sequence[slice]) -> Tensor:
+        nonlocal moved
+        if moved is None or moved[0] != box[0]:
+            moved = box[0], image[:, box[0]].to(device, non_blocking=True)
+        return moved[1][(slice(None), slice(None), *box[1:])]
+
+    return cut
 
 
 def _lent_parts(

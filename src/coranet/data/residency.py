@@ -1,0 +1,45 @@
+"""Where scans are kept while they are trained on: on the device, then in host memory, then where they are on disk."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+SHARE = 0.5
+"""Of the memory that is free, where no bound is given: networks and their activations need the rest."""
+
+
+@dataclass
+class Room:
+    """What is left of two bounds, in bytes. A scan goes to the first place that has room for all of it."""
+
+    device: torch.device
+    on_device: int
+    on_host: int
+
+    @classmethod
+    def of(cls, device: torch.device, device_bytes: int | None, host_bytes: int | None) -> Room:
+        """By bounds that are given, or by what is free now."""
+        if device_bytes is None:
+            device_bytes = int(SHARE * torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0
+        if host_bytes is None:
+            host_bytes = int(SHARE * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        return cls(device, device_bytes, host_bytes)
+
+    def place(self, images: NDArray[Any]) -> tuple[Tensor, ...]:
+        """Images `(N, ...)`, mapped from a store, where there is room for them."""
+        size = images.nbytes
+        if self.device.type != "cpu" and size <= self.on_device:
+            self.on_device -= size
+            return torch.from_numpy(np.array(images, order="C")).to(self.device).unbind()
+        if size <= self.on_host:
+            self.on_host -= size
+            kept = torch.from_numpy(np.array(images, order="C"))  # a copy: the store is read-only
+            return (kept.pin_memory() if self.device.type == "cuda" else kept).unbind()
+        return torch.from_numpy(images).unbind()

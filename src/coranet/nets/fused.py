@@ -1,0 +1,124 @@
+"""Blocks of a network in fewer passes than their layers one by one: by kernels on a GPU, by plain operations elsewhere.
+
+The bias of a convolution before a norm is left out: statistics of the batch take it away again, so that it has no gradient,
+and only the running mean has to know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from coranet import kernels
+
+if TYPE_CHECKING:
+    from coranet.nets.layers import Head
+
+
+class Fusable(nn.Sequential):
+    """Layers that a GPU may compute as a whole."""
+
+    fused: bool = False
+
+    def one_by_one(self, x: Tensor) -> Tensor:
+        """As they are."""
+        for layer in self.children():
+            x = layer(x)
+        return x
+
+
+def fuse(net: nn.Module) -> None:
+    """Let a network's blocks be computed as wholes from now on."""
+    for module in net.modules():
+        if isinstance(module, Fusable):
+            module.fused = True
+
+
+def norm_relu(norm: _NormBase, x: Tensor, offset: Tensor | None = None) -> Tensor:
+    """Norm and ReLU of `x + offset`."""
+    if not (kernels.available() and _norm_fits(x)):
+        return F.relu(norm(x if offset is None else x + offset.view(1, -1, *[1] * (x.ndim - 2)).to(x.dtype)))
+    from coranet.kernels import norm as kernel
+
+    moves = norm.training and norm.track_running_stats
+    learning = norm.training or norm.running_mean is None
+    if moves and norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(1)
+    known = norm.running_mean is not None and norm.running_var is not None and (moves or not learning)
+    assert norm.momentum is not None
+    return kernel.norm_relu(
+        x,
+        norm.weight,
+        norm.bias,
+        (norm.running_mean, norm.running_var) if known else None,  # type: ignore[arg-type]
+        offset,
+        each=isinstance(norm, _InstanceNorm),
+        learning=learning,
+        momentum=norm.momentum,
+        eps=norm.eps,
+    )
+
+
+def conv_norm_relu(conv: _ConvNd, norm: _NormBase, x: Tensor) -> Tensor:
+    """A convolution with its norm and ReLU."""
+    return norm_relu(norm, _without_bias(conv, x), conv.bias)
+
+
+def readout(layer: _ConvNd, x: Tensor) -> Tensor:
+    """A convolution of width 1 to a few outputs."""
+    if kernels.available():
+        from coranet.kernels import readout as kernel
+
+        if layer.bias is not None and kernel.fits(x, layer.weight):
+            return kernel.readout(x, layer.weight, layer.bias)
+    logits: Tensor = layer(x)
+    return logits
+
+
+def read_heads(heads: Sequence[Head], x: Tensor) -> list[Tensor]:
+    """Several heads on one feature, their first convolutions as one where a kernel can."""
+    if len(heads) > 1 and kernels.available():
+        from coranet.kernels import conv as kernel
+
+        firsts, seen = [head.first for head in heads], _in_precision(x)
+        weights = [first.conv.weight for first in firsts]
+        if all(kernel.fits(seen, weight, len(weights)) and weight.shape[1] > 1 for weight in weights):
+            convolved = zip(heads, firsts, kernel.conv(seen, *weights), strict=True)
+            return [head.finish(norm_relu(first.norm, y, first.conv.bias), 1) for head, first, y in convolved]
+    return [head(x) for head in heads]
+
+
+def _without_bias(conv: _ConvNd, x: Tensor) -> Tensor:
+    if conv.transposed:
+        function = F.conv_transpose2d if x.ndim == 4 else F.conv_transpose3d
+        return function(x, conv.weight, None, conv.stride)
+    if kernels.available() and conv.stride == (1, 1, 1) and conv.groups == 1:
+        from coranet.kernels import conv as kernel
+
+        seen = _in_precision(x)
+        if kernel.fits(seen, conv.weight):
+            return kernel.conv(seen, conv.weight)[0]
+    assert not isinstance(conv.padding, str)
+    if x.is_cuda and x.shape[1] == 1 and x.is_contiguous():
+        # A single channel lies both ways; only its strides tell a library to answer with channels together.
+        x = x.as_strided(x.shape, (x.stride(0), 1, *x.stride()[2:]))
+    plain = F.conv2d if x.ndim == 4 else F.conv3d
+    return plain(x, conv.weight, None, conv.stride, conv.padding)
+
+
+def _norm_fits(x: Tensor) -> bool:
+    from coranet.kernels import norm as kernel
+
+    return kernel.fits(x)
+
+
+def _in_precision(x: Tensor) -> Tensor:
+    """As a library's convolution would see it."""
+    return x.to(torch.get_autocast_dtype("cuda")) if x.is_cuda and torch.is_autocast_enabled("cuda") else x

@@ -1,0 +1,55 @@
+"""Steps of every method on a GPU: none waits for it, and each can be captured as one graph."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from coranet.engine.optim import make_optimizers
+from coranet.engine.run import Accel, Optim
+from coranet.engine.step import WARM_UP, Captured, Updates, laid_out
+from tests import tiny
+from tests.test_contract import SUBJECTS, phases
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
+FAST = Accel(precision="bf16", channels_last=True, graphs=True)
+
+
+def on_gpu(thing):
+    """A batch or progress with all its tensors on the GPU."""
+    moved = {}
+    for name, value in vars(thing).items():
+        if isinstance(value, torch.Tensor):
+            moved[name] = value.cuda()
+        elif isinstance(value, dict):
+            moved[name] = {key: tensor.cuda() for key, tensor in value.items()}
+        elif hasattr(value, "image"):
+            moved[name] = on_gpu(value)
+    return replace(thing, **moved)
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_step_never_waits_and_can_be_captured(subject, dims, optimizer):
+    if optimizer == "sgd" and (dims == 3 or subject.classes == 2):
+        pytest.skip("one of each is enough")
+    method, nets = subject.build(dims)
+    for net in nets.values():
+        net.cuda()
+    updates = Updates(method, nets, make_optimizers(method, nets, Optim(kind=optimizer), captured=True), FAST)
+    batch = laid_out(on_gpu(subject.batch(dims)), FAST)
+    for phase in phases(method):
+        method.begin_phase(nets, phase)
+        learn = Captured(updates)
+        for step in range(WARM_UP + 3):
+            at, rate = on_gpu(tiny.at(phase, step)), torch.tensor(1e-3, device="cuda")
+            torch.manual_seed(step)
+            torch.cuda.set_sync_debug_mode("error" if 0 < step < WARM_UP and not method.waits else "default")
+            try:
+                terms = updates(batch, at, rate) if method.waits else learn(batch, at, 1e-3)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        assert method.waits or learn.graph is not None
+        assert all(math.isfinite(value) for value in terms.values.values())
