@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,4 +43,6 @@ class Room:
             self.on_host -= size
             kept = torch.from_numpy(np.array(images, order="C"))  # a copy: the store is read-only
             return (kept.pin_memory() if self.device.type == "cuda" else kept).unbind()
-        return torch.from_numpy(images).unbind()
+        with warnings.catch_warnings():  # that PyTorch knows no read-only tensors: nothing writes to these
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            return torch.from_numpy(images).unbind()

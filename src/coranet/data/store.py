@@ -105,15 +105,15 @@ class Store:
         return hashlib.sha256(json.dumps(self.index, sort_keys=True).encode()).hexdigest()[:16]
 
     def image(self, name: str) -> NDArray[np.float32]:
-        """`(C, X, Y, Z)`, mapped; what is written to it stays in memory."""
+        """`(C, X, Y, Z)`, mapped and not to be written to."""
         case = self.cases[name]
-        return np.memmap(self.path / "images.bin", np.float32, "c", 4 * case.image_at, case.shape)
+        return np.memmap(self.path / "images.bin", np.float32, "r", 4 * case.image_at, case.shape)
 
     def label(self, name: str) -> NDArray[np.uint8]:
-        """`(X, Y, Z)`, mapped; what is written to it stays in memory."""
+        """`(X, Y, Z)`, mapped and not to be written to."""
         case = self.cases[name]
         assert case.label_at is not None, f"{name} has no label"
-        return np.memmap(self.path / "labels.bin", np.uint8, "c", case.label_at, case.shape[1:])
+        return np.memmap(self.path / "labels.bin", np.uint8, "r", case.label_at, case.shape[1:])
 
 
 class StoreWriter:
