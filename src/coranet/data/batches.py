@@ -140,21 +140,30 @@ def _view(
     boxes: dict[str, Tensor], warp: Warp, lows: Tensor, sizes: Tensor, device: torch.device
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Image, what of it is valid, and maps, through one warp."""
-    lows, sizes = lows.to(device, non_blocking=True), sizes.to(device, non_blocking=True)
+    lows, sizes, matrix, centre, target = _sent((lows, sizes, warp.matrix, warp.centre, warp.target), device)
     pixels = boxes.pop("image")
     whole = {name: box for name, box in boxes.items() if box.is_floating_point()}
     kept = {name: box for name, box in boxes.items() if name not in whole}
     if warp.upright:
         soft = {name: values.float() for name, values in whole.items()}
         return pixels, _covered(lows, sizes, tuple(pixels.shape[2:])), kept | soft
-    moved = warp.to(device)
-    points = moved.points()
+    points = Warp(matrix, centre, target, warp.shape).points()
     image = sample_image(pixels, points, sizes, lows)
     if kept:
         read = sample_maps(torch.stack(list(kept.values()), dim=1), points, sizes, lows)
         kept = dict(zip(kept, read.unbind(1), strict=True))
     soft = {name: sample_image(values.float(), points, sizes, lows) for name, values in whole.items()}
     return image, inside(points, sizes), kept | soft
+
+
+def _sent(numbers: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
+    """A few small tensors on a device, by one transfer that nothing waits for; whole numbers become floats on the way."""
+    if device.type == "cpu":
+        return numbers
+    flat = torch.cat([number.flatten().float() for number in numbers])
+    moved = (flat.pin_memory() if device.type == "cuda" else flat).to(device, non_blocking=True)
+    parts = moved.split([number.numel() for number in numbers])
+    return [part.view(number.shape) for part, number in zip(parts, numbers, strict=True)]
 
 
 def _covered(lows: Tensor, sizes: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -36,8 +36,11 @@ def progress(step: int, steps: int, epoch: int, stretch: Stretch, device: torch.
 def backward(nets: Nets, update: Update, batch: Batch, at: Progress, accel: Accel) -> Terms:
     """Evaluate an update's loss and leave its gradients in the networks it trains; all others are frozen meanwhile."""
     for name, net in nets.items():
-        net.requires_grad_(name in update.trains)
-        if name in update.trains:
+        trained = name in update.trains
+        first = next(net.parameters(), None)
+        if first is not None and first.requires_grad != trained:
+            net.requires_grad_(trained)
+        if trained and not net.training:
             net.train()
     with arithmetic(accel, batch.labelled.image.device):
         terms = update.loss(nets, batch, at)

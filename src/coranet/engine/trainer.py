@@ -46,6 +46,7 @@ class Trainer:
             )
         if run.accel.graphs and device.type != "cuda":
             raise InputError("accel.graphs=true is for NVIDIA GPUs. Leave it off here.")
+        torch.set_flush_denormal(run.accel.flush)
         torch.backends.cudnn.deterministic = run.accel.deterministic
         torch.backends.cudnn.benchmark = not run.accel.deterministic
         window, split = run.data.window, run.split

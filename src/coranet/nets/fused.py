@@ -44,7 +44,7 @@ def fuse(net: nn.Module) -> None:
 def norm_relu(norm: _NormBase, x: Tensor, offset: Tensor | None = None) -> Tensor:
     """Norm and ReLU of `x + offset`."""
     if not (kernels.available() and _norm_fits(x)):
-        return F.relu(norm(x if offset is None else x + offset.view(1, -1, *[1] * (x.ndim - 2)).to(x.dtype)))
+        return F.relu_(norm(x if offset is None else x + offset.view(1, -1, *[1] * (x.ndim - 2)).to(x.dtype)))
     from coranet.kernels import norm as kernel
 
     moves = norm.training and norm.track_running_stats
@@ -68,6 +68,8 @@ def norm_relu(norm: _NormBase, x: Tensor, offset: Tensor | None = None) -> Tenso
 
 def conv_norm_relu(conv: _ConvNd, norm: _NormBase, x: Tensor) -> Tensor:
     """A convolution with its norm and ReLU."""
+    if not (norm.training or torch.is_grad_enabled() or norm.running_mean is None or kernels.available()):
+        return F.relu_(_folded(conv, norm, x))
     return norm_relu(norm, _without_bias(conv, x), conv.bias)
 
 
@@ -95,22 +97,38 @@ def read_heads(heads: Sequence[Head], x: Tensor) -> list[Tensor]:
     return [head(x) for head in heads]
 
 
-def _without_bias(conv: _ConvNd, x: Tensor) -> Tensor:
+def _folded(conv: _ConvNd, norm: _NormBase, x: Tensor) -> Tensor:
+    """A convolution that does its norm's work too, by the running statistics."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+    mean = norm.running_mean if conv.bias is None else norm.running_mean - conv.bias
+    outputs = [1] * conv.weight.ndim
+    outputs[1 if conv.transposed else 0] = -1
+    return _convolve(conv, x, conv.weight * scale.view(outputs), norm.bias - mean * scale)
+
+
+def _convolve(conv: _ConvNd, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A layer with other numbers."""
+    assert not isinstance(conv.padding, str)
     if conv.transposed:
-        function = F.conv_transpose2d if x.ndim == 4 else F.conv_transpose3d
-        return function(x, conv.weight, None, conv.stride)
-    if kernels.available() and conv.stride == (1, 1, 1) and conv.groups == 1:
+        up = F.conv_transpose2d if x.ndim == 4 else F.conv_transpose3d
+        return up(x, weight, bias, conv.stride)
+    plain = F.conv2d if x.ndim == 4 else F.conv3d
+    return plain(x, weight, bias, conv.stride, conv.padding)
+
+
+def _without_bias(conv: _ConvNd, x: Tensor) -> Tensor:
+    if kernels.available() and not conv.transposed and conv.stride == (1, 1, 1):
         from coranet.kernels import conv as kernel
 
         seen = _in_precision(x)
         if kernel.fits(seen, conv.weight):
             return kernel.conv(seen, conv.weight)[0]
-    assert not isinstance(conv.padding, str)
     if x.is_cuda and x.shape[1] == 1 and x.is_contiguous():
         # A single channel lies both ways; only its strides tell a library to answer with channels together.
         x = x.as_strided(x.shape, (x.stride(0), 1, *x.stride()[2:]))
-    plain = F.conv2d if x.ndim == 4 else F.conv3d
-    return plain(x, conv.weight, None, conv.stride, conv.padding)
+    return _convolve(conv, x, conv.weight, None)
 
 
 def _norm_fits(x: Tensor) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import MutableMapping
 from typing import TypeVar
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
@@ -39,9 +41,32 @@ def follow(teacher: nn.Module, student: nn.Module, beta: float, *, buffers: bool
 
 
 def _pairs(teacher: nn.Module, student: nn.Module, buffers: bool) -> list[tuple[Tensor, Tensor]]:
-    theirs: dict[str, Tensor] = {**dict(student.named_parameters()), **dict(student.named_buffers())}
-    names = [name for name, _ in teacher.named_parameters()]
-    if buffers:
-        names += [name for name, _ in teacher.named_buffers()]
-    mine: dict[str, Tensor] = {**dict(teacher.named_parameters()), **dict(teacher.named_buffers())}
-    return [(mine[name], theirs[name].detach()) for name in names]
+    """Tensors of the same name, the teacher's first."""
+    known = _SHELVES.get(teacher)
+    if known is None or known[0]() is not student:
+        known = _SHELVES[teacher] = ref(student), _shelves(teacher, student)
+    kinds = known[1] if buffers else known[1][:1]
+    found = ((mine[name], theirs[name]) for shelves in kinds for mine, theirs, name in shelves)
+    return [(mine, theirs.detach()) for mine, theirs in found if mine is not None and theirs is not None]
+
+
+Shelf = MutableMapping[str, Tensor | None]
+"""Where a module keeps its parameters, or its buffers, by name. Tensors may be exchanged, shelves stay."""
+_SHELVES: WeakKeyDictionary[nn.Module, tuple[ref[nn.Module], list[list[tuple[Shelf, Shelf, str]]]]] = (
+    WeakKeyDictionary()
+)
+"""Walking through two networks in every step takes longer than averaging them."""
+
+
+def _shelves(teacher: nn.Module, student: nn.Module) -> list[list[tuple[Shelf, Shelf, str]]]:
+    """Of parameters and of buffers, every name the teacher has."""
+    theirs = dict(student.named_modules())
+    parameters = [
+        (mine._parameters, theirs[path]._parameters, name)
+        for path, mine in teacher.named_modules()
+        for name in mine._parameters
+    ]
+    buffers = [
+        (mine._buffers, theirs[path]._buffers, name) for path, mine in teacher.named_modules() for name in mine._buffers
+    ]
+    return [parameters, buffers]
