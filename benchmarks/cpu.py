@@ -81,9 +81,7 @@ def step(report: Report) -> None:
         plain()
         pairs = []
         for _ in range(21):  # by turns, since a shared machine is now faster and now slower
-            torch.set_flush_denormal(run.accel.flush)
             mine = milliseconds(ours, CPU, repeats=1, inner=3)
-            torch.set_flush_denormal(False)
             pairs.append((mine, milliseconds(plain, CPU, repeats=1, inner=3)))
         mine, theirs = (sorted(times)[len(times) // 2] for times in zip(*pairs, strict=True))
         report.add(

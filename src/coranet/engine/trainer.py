@@ -46,7 +46,6 @@ class Trainer:
             )
         if run.accel.graphs and device.type != "cuda":
             raise InputError("accel.graphs=true is for NVIDIA GPUs. Leave it off here.")
-        torch.set_flush_denormal(run.accel.flush)
         torch.backends.cudnn.deterministic = run.accel.deterministic
         torch.backends.cudnn.benchmark = not run.accel.deterministic
         window, split = run.data.window, run.split
@@ -129,7 +128,11 @@ class Trainer:
             self._refresh(step)
         at = progress(step, run.train.steps, self.epoch, stretch, self.device)
         batch = laid_out(self.batches.at(step, self.memory), run.accel)
-        found = self.learn(batch, at, rate(run.optim, step, run.train.steps))
+        torch.set_flush_denormal(run.accel.flush)  # here alone: NumPy is put out by it
+        try:
+            found = self.learn(batch, at, rate(run.optim, step, run.train.steps))
+        finally:
+            torch.set_flush_denormal(False)
         self.updates += len(run.method.objectives(phase))
         if found.traces and self.memory is not None:
             self.batches.trace(step, self.memory, found.traces)
