@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format lint types layers clean help
+.PHONY: demo test check format lint types layers bench clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -40,6 +40,10 @@ layers: .venv/.dev
 	$(BIN)/lint-imports --no-cache
 
 check: lint types layers test  ## format, lint, types, layers, tests: what every commit passes
+
+bench: .venv/.dev  ## measure speed and growth on this CPU, and write benchmarks/RESULTS.md (10 minutes)
+	$(BIN)/python benchmarks/cpu.py
+	$(BIN)/python benchmarks/page.py
 
 clean:
 	rm -rf .venv

@@ -128,3 +128,28 @@ def test_quarter_turns_are_exact_and_come_in_all_four_kinds() -> None:
         assert len(kinds) == 1
         found |= set(kinds)
     assert found == {0, 1, 2, 3}
+
+
+def test_a_share_of_the_area_is_shown_whole() -> None:
+    """Crops of 85 to 95 % of an image, stretched to the window: nothing beyond the image is seen, and every place occurs."""
+    sizes, window = torch.tensor([[40, 20]] * 4000), (32, 32)
+    warp = Augment(rotate=0, scale=(1, 1), flip=False, area=(0.85, 0.95)).draw(sizes, window, generator(0))
+    shown = torch.diagonal(warp.matrix, dim1=1, dim2=2) * torch.tensor(window)
+    share = shown.prod(dim=1) / 800
+    assert 0.85 <= share.min() < 0.851
+    assert 0.949 < share.max() <= 0.9501
+    torch.testing.assert_close(shown[:, 0] / 40, shown[:, 1] / 20)
+    low, high = warp.target - shown / 2 + 0.5, warp.target + shown / 2 + 0.5
+    assert low.min() >= -1e-4
+    assert (high <= sizes + 1e-4).all()
+    assert (low[:, 0] / (40 - shown[:, 0])).quantile(0.9) > 0.8
+    with pytest.raises(InputError, match=r"augment\.area goes from small to large"):
+        Augment(area=(0.9, 1.1))
+
+
+def test_shown_areas_leave_a_third_axis_alone() -> None:
+    plain, cut = (
+        Augment(rotate=0, scale=(1, 1), area=area).draw(SIZES, WINDOW, generator(1)) for area in (None, (0.5, 0.9))
+    )
+    assert torch.equal(plain.target[:, 2], cut.target[:, 2])
+    assert torch.equal(plain.matrix[:, 2], cut.matrix[:, 2])

@@ -630,6 +630,23 @@ def test_pancreas_slices_as_pictures_with_masks_saved_as_jpeg(tmp_path: Path) ->
     assert (label_of(case)[..., 0] != label[..., 10]).sum() <= 2
 
 
+def test_pancreas_slices_in_hounsfield_units_and_as_pictures_are_told_apart(tmp_path: Path) -> None:
+    """A picture's grey levels are no Hounsfield units, and must not be windowed as such."""
+    image, label = organ(1, (64, 64, 16))
+    (tmp_path / "arrays").mkdir()
+    for name, array in (("img_000", image[..., 10]), ("mask_000", label[..., 10]), ("img_001", image[..., 9])):
+        np.save(tmp_path / "arrays" / f"{name}.npy", array.T)
+    dataset, problems = found(tmp_path / "arrays", "pancreas_ct")
+    first, second = dataset.cases
+    assert (dataset.channels, first.name, first.patient, second.label) == (("CT",), "img_000", "unknown", None)
+    assert np.array_equal(first.images[0].read().array[..., 0], image[..., 10])
+    assert np.array_equal(label_of(first)[..., 0], label[..., 10])
+    assert not said(problems, "fatal")
+    (tmp_path / "images").mkdir()
+    Image.fromarray(np.zeros((64, 64), np.uint8)).save(tmp_path / "images" / "PANCREAS_0001-1106.png")
+    assert found(tmp_path, "pancreas_ct")[0].channels == ("windowed",)
+
+
 def test_named_preparations_of_the_pancreas(tmp_path: Path) -> None:
     """On a scan with pixels of 0.7 x 0.8 mm and slices 2.5 mm apart, an organ of 13 x 9 x 7 voxels off its centre."""
     pancreas(tmp_path / "raw", range(1, 4))
@@ -675,6 +692,7 @@ REAL = {
     "sunnybrook": ("sunnybrook", 805, 805, 45),
     "hippocampus/Task04_Hippocampus": ("msd", 260, 260, 260),
     "pancreas-slices/windowed": ("pancreas_ct", 264, 264, 61),
+    "pancreas-slices/hounsfield": ("pancreas_ct", 15, 15, 1),
 }
 
 

@@ -12,7 +12,11 @@ from coranet.engine.step import WARM_UP, Captured, Updates, laid_out
 from tests import tiny
 from tests.test_contract import SUBJECTS, phases
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"),
+    pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype"),
+]
 FAST = Accel(precision="bf16", channels_last=True, graphs=True)
 
 

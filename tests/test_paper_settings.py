@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from coranet.data.augment import Augment
 from coranet.data.facts import Facts, Spread
 from coranet.engine.optim import make_optimizers, rate
 from coranet.engine.run import Accel, Optim, Run
@@ -154,6 +155,12 @@ def test_the_paper_s_preset(scans, small):
     assert paper.method == CoraNet()
     settings = paper_preparation(facts(smallest=(1, 1, 8), median=(1, 1, 8), largest=(1, 1, 8)), ("MRI",), 2)
     assert (settings.intensity, settings.size, settings.fit) == ("minmax", (256, 256, None), "resize")
+
+
+def test_the_paper_s_views_of_acdc(scans, small):
+    run, _ = make_run(scans, small(preset="acdc", steps=4), torch.device("cpu"))
+    assert run.data.augment == Augment(rotate=30, scale=(1, 1), flip=True, area=(0.85, 0.95))
+    assert run.split.val == ()
 
 
 def test_the_paper_s_preset_prints_both_counts(scans, small):

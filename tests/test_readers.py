@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,21 @@ def test_read_applies_the_slope(tmp_path: Path) -> None:
     raw = nib.load(tmp_path / "ct.nii.gz")
     assert raw.dataobj.slope == 2.0  # the file does store a slope
     assert np.array_equal(read(tmp_path / "ct.nii.gz").array, raw.get_fdata())
+
+
+def test_scaling_small_integers_takes_no_double_precision(tmp_path: Path) -> None:
+    """Three times the memory of the scan as it is needed would go by on the way."""
+    numbers = np.random.default_rng(0).integers(-1024, 3000, (40, 40, 40)).astype(np.int16)
+    image = nib.Nifti1Image(numbers, AFFINE)
+    image.header.set_slope_inter(0.37, -12.5)
+    image.to_filename(tmp_path / "scaled.nii")
+    tracemalloc.start()
+    volume = read(tmp_path / "scaled.nii")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert volume.array.dtype == np.float32
+    assert peak < 2.2 * volume.array.nbytes
+    np.testing.assert_allclose(volume.array, nib.load(tmp_path / "scaled.nii").get_fdata(), rtol=1e-5, atol=1e-3)
 
 
 def test_read_turns_foreign_byte_order(tmp_path: Path) -> None:

@@ -28,12 +28,17 @@ class Augment:
     """Turn by none, one, two or three right angles in that plane, each one time in four."""
     crop: bool = True
     """Cut windows at random places; otherwise from the middle."""
+    area: tuple[float, float] | None = None
+    """Show at least and at most this share of an image's first two axes, cut at a random place and stretched to the
+    window; None cuts windows at their own size."""
     share: float = 1.0
     """How often a view is turned and scaled at all."""
 
     def __post_init__(self) -> None:
         if not 0 < self.scale[0] <= self.scale[1]:
             raise InputError(f"augment.scale goes from small to large and is positive, not {self.scale}.")
+        if self.area and not 0 < self.area[0] <= self.area[1] <= 1:
+            raise InputError(f"augment.area goes from small to large and is a share of 1, not {self.area}.")
 
     def draw(self, sizes: Tensor, window: tuple[int, ...], generator: torch.Generator) -> Warp:
         """One warp for each image.
@@ -58,7 +63,22 @@ class Augment:
         matrix = self._matrix(turn, size, used, mirror)
         if self.turns:
             matrix[:, :2, :2] = matrix[:, :2, :2] @ QUARTER_TURNS[quarters]
-        return Warp(matrix, centre.expand(count, -1), corner + centre, window)
+        target = corner + centre
+        if self.area:
+            shown, target = self._shown(sizes, span, size, place, target)
+            matrix[:, :2, :2] = matrix[:, :2, :2] * shown.unsqueeze(-1)
+        return Warp(matrix, centre.expand(count, -1), target, window)
+
+    def _shown(
+        self, sizes: Tensor, span: Tensor, chance: Tensor, place: Tensor, target: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Voxels of the source to one of the window along the first two axes, and the middle of what is shown."""
+        assert self.area is not None
+        low, high = self.area
+        side = (low + (high - low) * chance).sqrt().unsqueeze(-1)
+        length = side * sizes[:, :2]
+        middle = length / 2 - 0.5 + place[:, :2] * (sizes[:, :2] - length)
+        return length / span[:2], torch.cat([middle, target[:, 2:]], dim=1)
 
     def _matrix(self, turn: Tensor, size: Tensor, used: Tensor, mirror: Tensor) -> Tensor:
         applied = used < self.share

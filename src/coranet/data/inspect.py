@@ -154,14 +154,14 @@ class _Eyes:
 
 def _loose(root: Path, cases: Sequence[Case]) -> list[tuple[Source, Look]]:
     """Files that belong to no case, because their names or `dataset.json` are wrong: they are read all the same."""
-    known = {file for case in cases for file in (*case.images, case.label)}
+    known = {file.path for case in cases for file in (*case.images, case.label) if file}
     files = [
         (source(file), look)
         for part in PARTS
         for kind, look in (("images", _see_image), ("labels", _see_label))
         for file in scans(root / f"{kind}{part}")
     ]
-    return [(file, look) for file, look in files if file not in known]
+    return [(file, look) for file, look in files if file.path not in known]
 
 
 def _shortened(problem: Problem, root: Path) -> Problem:

@@ -7,7 +7,9 @@ The labels' headers do not say how they lie on the scans: copies of the set have
 find, by `data.alignment`, the way to turn labels that fits best; it is said, and all labels are turned so. Cases 25 and 70
 are duplicates, which the archive withdrew; where an older copy has them they are left out.
 
-Slices as pictures, `images/PANCREAS_0001-1106.jpg` beside `masks/`, and HDF5 files are recognised too.
+Slices as pictures, `images/PANCREAS_0001-1106.jpg` beside `masks/`, slices in Hounsfield units, `img_000.npy` beside
+`mask_000.npy`, and HDF5 files are recognised too. Grey levels of pictures are no Hounsfield units, and their channel's name
+says so.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING
 from coranet.data.datasets.folder import Case, survey
 from coranet.data.datasets.h5 import holds_h5, survey_h5
 from coranet.data.datasets.manifest import Manifest
-from coranet.data.datasets.pictures import holds_pictures, picture_cases
+from coranet.data.datasets.pictures import array_cases, holds_pictures, picture_cases
 from coranet.data.datasets.tree import Survey, surveyed
 from coranet.data.datasets.walk import files_below
 from coranet.data.problem import FileError, Problem, fatal, warning
@@ -47,8 +49,11 @@ def survey_pancreas_ct(root: Path) -> Survey:
     cases: list[Case] = []
     problems: list[Problem] = []
     manifest: Manifest | None = MANIFEST
+    channel = "CT"
     if holds_pictures(root):
         cases, problems = picture_cases(root, _patient_of)
+        manifest, channel = None, "windowed"
+    elif cases := array_cases(root):
         manifest = None
     else:
         cases, problems = _tree(root)
@@ -56,11 +61,11 @@ def survey_pancreas_ct(root: Path) -> Survey:
         problems += said
     return surveyed(
         root,
-        channels=("CT",),
+        channels=(channel,),
         classes=("pancreas",),
         cases=cases,
         problems=problems,
-        layout="folder PANCREAS_0001 with DICOM files, nor images/ of pictures",
+        layout="folder PANCREAS_0001 with DICOM files, nor images/ of pictures, nor img_000.npy",
         manifest=manifest,
     )
 

@@ -43,5 +43,21 @@ def picture_cases(root: Path, patient_of: Callable[[Path], str]) -> tuple[list[C
     return cases, [fatal(mask, "is a mask without a picture", "Rename it, or move it away") for mask in masks.values()]
 
 
+def array_cases(root: Path) -> list[Case]:
+    """Slices saved by NumPy, `img_000.npy` beside `mask_000.npy`: whose they are is not said, so they are one patient's."""
+    return [
+        Case(
+            name=file.stem,
+            images=(Source(path=file, reader="npy"),),
+            label=Source(path=mask, reader="mask", inside=(("of", "npy"),)) if mask.exists() else None,
+            part="Tr",
+            patient="unknown",
+        )
+        for file in files_below(root)
+        if file.match("img_*.npy")
+        for mask in (file.with_name(file.name.replace("img_", "mask_")),)
+    ]
+
+
 def _pictures(folder: Path) -> list[Path]:
     return [file for file in files_below(folder) if file.suffix.lower() in ENDINGS]

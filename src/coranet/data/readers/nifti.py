@@ -43,7 +43,7 @@ def read(path: Path, inside: Inside | None = None) -> Volume:
         content = gzip.decompress(content) if path.name.lower().endswith(".gz") else content
         kind = next(kind for kind in _KINDS if kind.header_class.may_contain_header(content[:540]))
         image: Any = kind.from_bytes(content)
-        array = np.asanyarray(image.dataobj)
+        array = _scaled(image.dataobj)
     except StopIteration:
         raise FileError(path, "is not NIfTI", "Convert it to NIfTI") from None
     except MemoryError as error:
@@ -86,6 +86,20 @@ def _content(path: Path) -> bytes:
     if not name.endswith(".gz") and content.startswith(_GZIP):
         raise FileError(path, "is gzip-compressed but not named .gz", "Rename it to .nii.gz")
     return content
+
+
+def _scaled(stored: Any) -> NDArray[Any]:
+    """The voxels as the header scales them. What takes at most 16 bits needs no double precision on the way."""
+    slope, offset = stored.slope, stored.inter
+    if (slope, offset) == (1, 0):
+        return np.asanyarray(stored)
+    array: NDArray[Any] = stored.get_unscaled()
+    if array.dtype.itemsize > 2 or array.dtype.kind not in "iu":
+        return np.asanyarray(stored)
+    scaled = array.astype(np.float32)
+    scaled *= np.float32(slope)
+    scaled += np.float32(offset)
+    return scaled
 
 
 def _frame(inside: Inside) -> int | None:

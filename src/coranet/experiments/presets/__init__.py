@@ -22,7 +22,7 @@ from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.experiments.presets.auto import auto_preparation, auto_run
 from coranet.experiments.presets.field import la_run, released_run
-from coranet.experiments.presets.paper import paper_preparation, paper_run, parameter_note
+from coranet.experiments.presets.paper import acdc_run, paper_preparation, paper_run, parameter_note
 from coranet.experiments.presets.scans import Scans, choose_dims, describe, typical
 from coranet.methods import Method
 
@@ -66,6 +66,7 @@ def find_preset(name: str) -> Preset:
 PRESETS: dict[str, Preset] = {
     "auto": Preset(prepare=auto_preparation, run=auto_run),
     "paper": Preset(prepare=paper_preparation, run=paper_run, labelled=12, val=0),
+    "acdc": Preset(prepare=paper_preparation, run=acdc_run, dims=2, val=0),
     "la": Preset(prepare=auto_preparation, run=la_run, dims=3),
     "released": Preset(
         prepare=auto_preparation, run=released_run, method="coranet:released", dims=3, labelled=12, val=0

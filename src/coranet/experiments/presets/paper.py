@@ -51,6 +51,15 @@ def paper_run(scans: Scans, method: Method) -> Run:
     )
 
 
+def acdc_run(scans: Scans, method: Method) -> Run:
+    """The text's setting for ACDC: rotation, flips, and crops of 85 to 95 % of a slice's area.
+
+    How far slices are turned is not stated: as far as on the other sets.
+    """
+    run = paper_run(scans, method)
+    return replace(run, data=replace(run.data, augment=Augment(scale=(1, 1), area=(0.85, 0.95))))
+
+
 def _paper_volumes(scans: Scans, method: Method) -> Run:
     x, y, z = scans.patch or (96, 96, 96)
     batch = (4, 4)

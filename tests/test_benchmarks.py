@@ -1,0 +1,70 @@
+"""Figures are written with all that they depend on, and the page says what the files say."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
+KEYS = {"name", "value", "unit", "must", "aim", "peer", "ratio", "device", "torch", "commit", "date", "command"}
+PROMISED = {
+    "coranet3d_step_ms",
+    "mean_teacher2d_step_ms",
+    "coranet2d_step_ms",
+    "coranet2d_alternate_step_ms",
+    "predict2d_slices_per_s",
+    "predict3d_ratio",
+    "idle_share",
+    "cpu_step_ratio",
+    "streaming_share",
+}
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    before = set(sys.modules)
+    import page
+    import rows
+
+    yield page, rows
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_every_figure_says_where_it_comes_from():
+    rows = [row for file in RESULTS for row in json.loads(file.read_text())]
+    assert {row["name"] for row in rows} >= PROMISED
+    assert all(row.keys() >= KEYS and row["command"] and row["commit"] for row in rows)
+
+
+def test_the_page_is_what_the_files_say(bench, tmp_path, monkeypatch):
+    page, _ = bench
+    monkeypatch.setattr(page, "HERE", tmp_path)
+    page.main()
+    assert (tmp_path / "RESULTS.md").read_text() == (BENCHMARKS / "RESULTS.md").read_text()
+    assert (tmp_path / "growth.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("value", "less", "verdict", "ratio"),
+    [(5, True, "aim", 4), (8, True, "must", 2.5), (12, True, "missed", 1.67), (12, False, "aim", 0.6)],
+)
+def test_bounds_and_ratios(bench, value, less, verdict, ratio):
+    _, rows = bench
+    aim, must = (5, 10) if less else (11, 10)
+    row = rows.Row(name="x", value=value, unit="ms", what="", must=must, aim=aim, peer=20, less_is_better=less)
+    assert row.verdict == verdict
+    assert row.ratio == ratio
+
+
+def test_a_report_keeps_each_row_as_it_comes(bench, tmp_path):
+    import torch
+
+    _, rows = bench
+    report = rows.Report("speed", torch.device("cpu"), tmp_path, commit="abc")
+    report.add(rows.Row(name="x", value=1.23456, unit="ms", what="work"))
+    (row,) = json.loads((tmp_path / "speed.json").read_text())
+    assert (row["value"], row["commit"], row["peer"], row["ratio"]) == (1.2346, "abc", None, None)
