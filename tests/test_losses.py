@@ -145,6 +145,24 @@ def test_ramp_of_no_length_is_over():
     assert float(gaussian_ramp(torch.tensor(0.0), 0)) == 1
 
 
+def test_teacher_follows_tensors_that_were_exchanged():
+    """Moving a network to another type or device gives it new buffers; the teacher's are never those of before."""
+    student = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 1), torch.nn.BatchNorm2d(2))
+    teacher = frozen_copy(student)
+    follow(teacher, student, 0.5)
+    student.double(), teacher.double()
+    with torch.no_grad():
+        student[1].running_mean.fill_(4.0)
+    student[0].weight = torch.nn.Parameter(torch.full((2, 1, 1, 1), 2.0).double())
+    before = teacher[0].weight.clone()
+    follow(teacher, student, 0.5)
+    assert teacher[1].running_mean.tolist() == [2.0, 2.0]
+    assert torch.equal(teacher[0].weight, before / 2 + 1)
+    other = frozen_copy(student)
+    follow(teacher, other, 0.0)
+    assert torch.equal(teacher[0].weight, other[0].weight)
+
+
 def test_teacher_follows_weights_and_statistics():
     torch.manual_seed(0)
     student = tiny.make_net()({"main": 2, "con": 2})

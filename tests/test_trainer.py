@@ -18,8 +18,9 @@ import torch
 from coranet.data.readers import nifti
 from coranet.engine import checkpoint
 from coranet.engine.run import Run
+from coranet.engine.trainer import Trainer
 from coranet.errors import DivergenceError, InputError
-from coranet.experiments.launch import train
+from coranet.experiments.launch import make_run, train
 
 COMMAND = [sys.executable, "-m", "coranet.cli", "train"]
 SMALL = ["--set", "net.width=4", "--set", "net.levels=2", "--set", "train.batch=[2,2]", "--device", "cpu", "--val", "0"]
@@ -329,3 +330,31 @@ def test_every_step_of_the_log_knows_its_phase(finished):
     assert replace(run, seed=1) != run
     for line in records(finished):
         assert line["phase"] == ("pretrain" if line["step"] <= 3 else "selftrain")
+
+
+def test_graphs_are_for_gpus(scans, small, tmp_path):
+    with pytest.raises(InputError, match=r"accel\.graphs=true is for NVIDIA GPUs"):
+        train(scans, tmp_path / "run", small(overrides=(("accel.graphs", "true"),)))
+
+
+@pytest.mark.parametrize("flush", [True, False])
+def test_denormals_are_flushed_while_a_step_learns_and_only_then(scans, small, tmp_path, flush):
+    def vanishes():
+        return bool((torch.full((4,), 1e-30) * 1e-10 == 0).all())
+
+    options = small(overrides=(("accel.flush", str(flush).lower()),))
+    run, store = make_run(scans, options, torch.device("cpu"))
+    trainer = Trainer(run, store, tmp_path, torch.device("cpu"))
+    seen, learn = [], trainer.learn
+    trainer.learn = lambda *work: (seen.append(vanishes()), learn(*work))[1]
+    trainer.step(0, trainer.timeline[0])
+    assert seen == [flush]
+    assert not vanishes()
+
+
+def test_scans_on_disk_train_to_the_same_weights(scans, small, tmp_path):
+    folders = [
+        train(scans, tmp_path / name, small(overrides=overrides))
+        for name, overrides in (("memory", ()), ("disk", (("accel.host_bytes", "0"),)))
+    ]
+    assert same(*(state(folder)["nets"] for folder in folders))

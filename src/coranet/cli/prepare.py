@@ -150,7 +150,6 @@ class Prepare:
     def _plan(self, on_progress: Callable[[int, int], None]) -> tuple[Dataset, Preparation]:
         """What is prepared, and how."""
         from coranet.data.build import allow_gaps
-        from coranet.data.datasets import read_dataset
         from coranet.data.datasets.preparations import PREPARATIONS
         from coranet.data.store import Store
 
@@ -162,8 +161,21 @@ class Prepare:
         if self.preset in _BY_FACTS:
             dataset, settings = self._by_facts(on_progress)
         else:
-            dataset, settings = read_dataset(self.raw, self.dataset), PREPARATIONS[self.preset]
+            dataset, settings = self._surveyed(), PREPARATIONS[self.preset]
         return allow_gaps(dataset) if self.allow_gaps else dataset, self._changed(settings)
+
+    def _surveyed(self) -> Dataset:
+        """As the names of files have it; what is odd about them is said."""
+        from coranet.cli.show import say
+        from coranet.data.datasets import survey_dataset
+        from coranet.data.datasets.folder import refuse
+
+        dataset, problems = survey_dataset(self.raw, self.dataset)
+        refuse(problems, f"; `coranet doctor {self.raw} --dataset {self.dataset}` lists them")
+        for problem in problems[:_SHOWN]:
+            say(str(problem))
+        assert dataset is not None
+        return dataset
 
     def _by_facts(self, on_progress: Callable[[int, int], None]) -> tuple[Dataset, Preparation]:
         """As `coranet train` would, once every scan was looked at."""

@@ -143,7 +143,5 @@ def _in_words(root: Path, verdict: Verdict) -> Problem:
 def _turned(case: Case, turn: Turn) -> Case:
     if case.label is None:
         return case
-    signs = zip(turn.mirror, turn.order, strict=True)
-    code = "".join(f"{'-' if flip else '+'}{'xyz'[axis]}" for flip, axis in signs)
-    inside = (("of", case.label.reader), ("image", str(case.images[0].path)), ("turn", code))
+    inside = (("of", case.label.reader), ("image", str(case.images[0].path)), ("turn", turn.steps))
     return replace(case, label=Source(path=case.label.path, reader="laid", inside=inside))
