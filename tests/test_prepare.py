@@ -137,8 +137,9 @@ def test_image_and_label_stay_together_there_and_back(path: str, turn: tuple[tup
     assert image.shape == label.shape == grid.shape
     image_at, label_at = centroid(image - image.min(), grid.geometry), centroid(label, grid.geometry)
     assert np.abs(image_at).max() < near / 2
-    assert np.abs(label_at).max() < near
-    assert np.abs(image_at - label_at).max() < near
+    # A single mask of whole voxels lies where voxels let it; that none is pushed to one side the next test shows.
+    assert np.abs(label_at).max() < 1.2 * near
+    assert np.abs(image_at - label_at).max() < 1.2 * near
 
     before, back = ellipsoid(geometry), restore_labels(label, grid)
     soft = restore_probabilities(np.stack([1 - label, label]), grid)
@@ -149,11 +150,49 @@ def test_image_and_label_stay_together_there_and_back(path: str, turn: tuple[tup
     for after, limit in ((back, hard * near), (soft[1], once * near)):
         assert np.abs(centroid(after, geometry) - centroid(before, geometry)).max() < limit
     if max(grid.scale) <= 1:
-        assert dice(back == 1, before == 1) > 0.98
-        assert dice(soft[1] > 0.5, before == 1) > 0.98
+        assert np.array_equal(back, before)
+        assert dice(soft[1] > 0.5, before == 1) > 0.97
     if set(grid.scale) == {1.0}:
         assert np.array_equal(back, before)
         assert np.array_equal(soft.argmax(0), before)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    size=st.tuples(*[st.integers(1, 12)] * 3),
+    shape=st.tuples(*[st.integers(1, 9)] * 3),
+    axis=st.integers(0, 2),
+    seed=st.integers(0, 2**16),
+)
+def test_labels_are_not_pushed_to_one_side(
+    size: tuple[int, int, int], shape: tuple[int, int, int], axis: int, seed: int
+) -> None:
+    """A mirrored label is mirrored in the store, and back: ties go to no side."""
+    label = np.random.default_rng(seed).integers(0, 3, shape).astype(np.uint8)
+    geometry = Geometry(shape=shape, affine=tuple(tuple(float(i == j) for j in range(4)) for i in range(4)))
+    grid = plan(geometry, Preparation(size=size, fit="resize"))
+    stored = forward_label(label, grid)
+    mirrored = forward_label(np.flip(label, axis), grid)
+    if max(grid.scale) <= 1:  # on a coarser grid a class too small for any voxel takes the first of equal ones
+        assert np.array_equal(mirrored, np.flip(stored, axis))
+    assert np.array_equal(restore_labels(np.flip(stored, axis), grid), np.flip(restore_labels(stored, grid), axis))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    spacing=st.tuples(*[st.floats(0.3, 1.0)] * 3),
+    shape=st.tuples(*[st.integers(1, 9)] * 3),
+    seed=st.integers(0, 2**16),
+)
+def test_a_store_at_least_as_fine_gives_every_label_back(
+    spacing: tuple[float, float, float], shape: tuple[int, int, int], seed: int
+) -> None:
+    """Whatever the label: noise of five classes, voxel by voxel."""
+    label = np.random.default_rng(seed).integers(0, 5, shape).astype(np.uint8)
+    geometry = Geometry(shape=shape, affine=tuple(tuple(float(i == j) for j in range(4)) for i in range(4)))
+    grid = plan(geometry, Preparation(spacing=spacing))
+    assert max(grid.scale) <= 1
+    assert np.array_equal(restore_labels(forward_label(label, grid), grid), label)
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,7 +1,8 @@
 """Arrays from a scan's grid to the store's and back: one recorded grid for the image and all its maps.
 
-An axis that is only turned, cropped or padded is copied to the bit. No path rounds an index: a nearest neighbour breaks its
-ties to one side, which moves labels against images by up to half a voxel. Labels are put to the vote instead.
+An axis that is only turned, cropped or padded is copied to the bit. No path rounds an index: a nearest neighbour that breaks
+its ties to one side moves labels against images by up to half a voxel. Labels are put to the vote instead, in which voxels
+that are equally near have equal shares. From a store at least as fine as the scan every label comes back as it was.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from coranet.data.crop import box_of
 from coranet.data.grid import Grid, is_inside
 from coranet.data.separable import Step, Steps, lines_of, parts_of, resample_part
-from coranet.data.weights import Weights, average, linear, linear_or_share, spline_or_average
+from coranet.data.weights import Weights, average, linear, nearest_or_linear, nearest_or_share, spline_or_average
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.uint8]
@@ -54,7 +55,7 @@ def forward_turned(turned: Labels, grid: Grid) -> Labels:
     A class too small to win any voxel of a coarser grid takes those it has most of, as many as its volume.
     """
     steps = _there(grid)
-    winner = _vote(turned, steps, linear_or_share)
+    winner = _vote(turned, steps, nearest_or_share)
     if max(grid.scale) > 1:
         counts = class_counts(turned)
         for value in np.flatnonzero(counts.astype(bool) & ~class_counts(winner).astype(bool)):
@@ -82,7 +83,7 @@ def restore_labels(labels: NDArray[Any], grid: Grid) -> Labels:
 
 def restore_turned(labels: Labels, grid: Grid) -> Labels:
     """`restore_labels` before it is turned back."""
-    return _vote(labels, _back(grid), linear)
+    return _vote(labels, _back(grid), nearest_or_linear)
 
 
 def _there(grid: Grid) -> Steps:
@@ -130,7 +131,7 @@ def _keep(winner: Labels, labels: Labels, steps: Steps, value: int, voxels: int)
     if (near := _near_objects(labels, steps, value)) is None:
         return
     labels, steps, place = near
-    lines, target = lines_of(labels.shape, steps, linear_or_share), winner[place]
+    lines, target = lines_of(labels.shape, steps, nearest_or_share), winner[place]
     shares = np.concatenate(
         [resample_part(labels, lines, rows, _is(value), 0.0) for rows in parts_of(lines, labels.shape)]
     )

@@ -57,9 +57,26 @@ def spline(positions: Positions, size: int, scale: float) -> Matrix:
     return solved.T
 
 
-def linear_or_share(positions: Positions, size: int, scale: float) -> Matrix:
-    """Of labels: between voxels where they shrink, the share of the new voxel where they grow."""
-    return linear(positions, size, scale) if scale <= 1 else share(positions, size, scale)
+def nearest(positions: Positions, size: int, scale: float) -> Matrix:
+    """The nearest voxel; both where two are equally near, so that nothing moves to one side."""
+    del scale
+    distance = np.abs(positions[:, None] - np.arange(size))
+    near = distance <= distance.min(axis=1, keepdims=True) + 1e-6
+    return np.asarray(near / near.sum(axis=1, keepdims=True))
+
+
+def nearest_or_share(positions: Positions, size: int, scale: float) -> Matrix:
+    """Of labels: the nearest voxel where they shrink, the share of the new voxel where they grow."""
+    return nearest(positions, size, scale) if scale <= 1 else share(positions, size, scale)
+
+
+def nearest_or_linear(positions: Positions, size: int, scale: float) -> Matrix:
+    """Of labels on their way back: the nearest voxel where the store's are smaller, else between the two nearest.
+
+    A voxel of the scan lies less than half a voxel from the nearest of a store at least as fine, which was read from it: so
+    from such a store every label comes back as it was.
+    """
+    return nearest(positions, size, scale) if scale >= 1 else linear(positions, size, scale)
 
 
 def spline_or_average(positions: Positions, size: int, scale: float) -> Matrix:
