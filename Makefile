@@ -43,6 +43,7 @@ check: lint types layers test  ## format, lint, types, layers, tests: what every
 
 bench: .venv/.dev  ## measure speed and growth on this CPU, and write benchmarks/RESULTS.md (10 minutes)
 	$(BIN)/python benchmarks/cpu.py
+	$(BIN)/python benchmarks/prepare.py --all
 	$(BIN)/python benchmarks/page.py
 
 clean:

@@ -82,7 +82,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Write the page."""
-    gpu, cpu, growth = read("gpu"), read("cpu_step"), read("cpu_growth")
+    gpu, cpu, growth, prepared = read("gpu"), read("cpu_step"), read("cpu_growth"), read("prepare")
     methods = [row for row in gpu if row["name"].startswith("method_")]
     others = [row for row in gpu if row not in methods]
     lines = [f"| {row['name'][7:-8]} | {row['value']:.1f} | {row['what'].split('; ', 1)[1]} |" for row in methods]
@@ -118,6 +118,13 @@ method. Memory is the peak since the trainer was made: where a method relabels, 
 
 {table(cpu)}
 {made(cpu)}
+## Preparing scans
+
+On two cores, other work on them at times; a case may take three times its decoded float32 volume and 300 MB. Scaled: the
+file's header has a slope.
+
+{table(prepared)}
+{made(prepared)}
 ## Growth
 
 Time and memory on two CPU cores against the number of cases, the side of a slice and the number of classes; dotted: growth

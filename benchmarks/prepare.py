@@ -1,7 +1,7 @@
 """What preparation costs: cases a second, and the most memory one case takes, of synthetic scans written for it.
 
-    python benchmarks/prepare.py --kind ct --preparation resampled --jobs 2 --json prepare.json
-    python benchmarks/prepare.py --kind acdc --preparation plain --jobs 2
+    python benchmarks/prepare.py --all                                          everything, to benchmarks/results
+    python benchmarks/prepare.py --kind ct --preparation resampled --jobs 2     one of it
 
 A CT is 512 x 512 x 200 voxels of 0.7 x 0.7 x 1 mm, a heart 216 x 256 x 10 of 1.5 x 1.5 x 10 mm, both NIfTI, compressed, of
 whole numbers that the header scales where `--scaled` asks for it. `plain` keeps the grid; `resampled` brings CT to 1 mm by
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,11 +24,10 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 
-from coranet.data.build import build_store, cores
+from coranet.data.build import build_store
 from coranet.data.datasets.folder import read_folder
 from coranet.data.preparation import Preparation
 from coranet.data.store import Store
-from coranet.version import __version__
 
 SHAPES = {"ct": (512, 512, 200), "acdc": (216, 256, 10)}
 SPACINGS = {"ct": (0.7, 0.7, 1.0), "acdc": (1.5, 1.5, 10.0)}
@@ -71,6 +70,33 @@ def write_scans(root: Path, kind: str, cases: int, *, scaled: bool) -> None:
             nib.save(volume, root / f"{file}.nii.gz")
 
 
+def measure_all() -> None:
+    """Time and memory of every kind, as rows of one file."""
+    import torch  # here: what this file imports, each process that prepares a case imports too
+    from rows import Report, Row
+
+    report = Report("prepare", torch.device("cpu"))
+    for kind, preparation in PREPARATIONS:
+        for scaled in (False, True) if preparation == "plain" else (False,):
+            command = [sys.executable, __file__, "--kind", kind, "--preparation", preparation]
+            done = subprocess.run([*command, *(["--scaled"] * scaled)], capture_output=True, text=True, check=True)
+            found = json.loads(done.stdout.splitlines()[-1])
+            name = f"prepare_{kind}_{preparation}{'_scaled' if scaled else ''}"
+            what = f"{found['cases']} cases of {' x '.join(map(str, SHAPES[kind]))}, {found['jobs']} processes"
+            report.add(
+                Row(
+                    name=f"{name}_cases_per_s",
+                    value=found["cases_per_second"],
+                    unit="cases/s",
+                    what=what,
+                    less_is_better=False,
+                )
+            )
+            report.add(
+                Row(name=f"{name}_peak_mib", value=found["peak_mib"], unit="MiB", what=what, must=found["limit_mib"])
+            )
+
+
 def main() -> None:
     """Prepare, and say what it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -79,8 +105,11 @@ def main() -> None:
     parser.add_argument("--cases", type=int, help="by default 4 CTs or 40 hearts")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--scaled", action="store_true", help="the headers have a slope, so that readers must scale")
-    parser.add_argument("--json", type=Path, help="a file to write the figures to")
+    parser.add_argument("--all", action="store_true", help="every kind, each in a process of its own")
     args = parser.parse_args()
+    if args.all:
+        measure_all()
+        return
     cases = args.cases or {"ct": 4, "acdc": 40}[args.kind]
     with tempfile.TemporaryDirectory() as folder:
         raw, store = Path(folder, "raw"), Path(folder, "store")
@@ -107,15 +136,10 @@ def main() -> None:
         "decoded_mib": round(decoded, 1),
         "limit_mib": round(3 * decoded + 300),
         "stored_mib": round(4 * voxels / 2**20),
-        "machine": f"{cores()} cores, {platform.machine()}, Python {platform.python_version()}",
-        "version": __version__,
-        "command": " ".join(sys.argv),
     }
     if before > 0.95 * peak:
         print("Writing the scans took as much memory as preparing them: the peak is no higher than this.")
-    print(json.dumps(figures, indent=1))
-    if args.json:
-        args.json.write_text(json.dumps(figures, indent=1) + "\n")
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":
