@@ -13,5 +13,6 @@ import torch
 
 @cache
 def available() -> bool:
-    """Whether there is a GPU that Triton compiles for."""
-    return torch.cuda.is_available() and find_spec("triton") is not None
+    """Whether there is a GPU that Triton compiles for, with half-precision arithmetic of its own (Ampere and later)."""
+    found = torch.cuda.is_available() and find_spec("triton") is not None
+    return found and torch.cuda.get_device_capability() >= (8, 0)

@@ -39,7 +39,9 @@ class Scans:
         """What pays: on a GPU half precision, steps in one launch and blocks in few passes."""
         if not self.gpu:
             return Accel(channels_last=True, fused=True, flush=True)
-        return Accel(precision="bf16", channels_last=True, graphs=True, fused=True)
+        # GPUs before Ampere only pretend to know bf16, and are slow at it.
+        half = torch.cuda.get_device_capability(self.device) >= (8, 0)
+        return Accel(precision="bf16" if half else "fp32", channels_last=True, graphs=True, fused=True)
 
 
 def choose_dims(shape: Sequence[float], spacing: Sequence[float]) -> int:
