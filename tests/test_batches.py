@@ -20,6 +20,7 @@ from coranet.data.batches import Batches, mix
 from coranet.data.pools import CaseMemory, Patches, Pool, Slices, Window
 from coranet.data.residency import Room
 from coranet.data.store import Store, StoreWriter
+from coranet.engine.step import kind_of
 from coranet.errors import InputError
 from coranet.types import Batch, Sample, Trace
 
@@ -473,3 +474,16 @@ def test_scans_go_where_there_is_room():
     asked = Room.of(CPU, None, None)
     assert asked.on_host > 0
     assert Room.of(CPU, 5, 7) == Room(CPU, 5, 7)
+
+
+@pytest.mark.parametrize("augment", [Augment(share=0.5, flip=False), Augment(rotate=0, scale=(1, 1)), Augment()])
+def test_batches_of_a_run_are_of_one_kind(store, augment):
+    """Upright windows are cut, others are warped; a captured step must not notice."""
+    window = Slices(size=(8, 8))
+    pools = [Pool.load(store, ["large", "wide"], window, ROOM, labelled=one) for one in (True, False)]
+    memory = CaseMemory(pools[1])
+    for number, image in enumerate(pools[1].images):
+        maps = {name: torch.zeros(1, *image.shape[1:], dtype=torch.uint8) for name in ("label", "certain")}
+        memory.write(torch.tensor([number]), maps)
+    batches = Batches(*pools, window=window, augment=augment, sizes=(1, 1), seed=0)
+    assert len({kind_of(batches.at(step, memory), "train") for step in range(30)}) == 1

@@ -96,7 +96,7 @@ class Accel:
     fused: bool = False
     """Compute blocks of a network in fewer passes, by kernels of our own where a GPU has Triton."""
     flush: bool = False
-    """Take numbers below 1e-38 for zero: CPUs are slow at them."""
+    """Take numbers below 1e-38 for zero, in the main thread: CPUs are slow at them."""
     device_bytes: int | None = None
     """What scans may take on a GPU; the others wait in host memory. By default half of what is free."""
     host_bytes: int | None = None

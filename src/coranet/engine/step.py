@@ -124,7 +124,7 @@ class Captured:
         )
 
     def _take(self, batch: Batch, at: Progress, rate: float) -> None:
-        kind = (at.phase, *((name, x.shape, x.dtype, x.stride()) for name, x in _tensors(batch)))
+        kind = kind_of(batch, at.phase)
         if kind != self.kind:
             self.kind, self.warm = kind, 0
             self.graph: torch.cuda.CUDAGraph | None = None
@@ -151,7 +151,8 @@ class Captured:
             optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, stream=self.stream):
+            # Of this thread alone: another may be reading the next step's scans into memory of its own.
+            with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
                 self.found = self.updates(self.batch, self.at, self.rate)
                 logged = [*self.found.values.values(), *self.found.measures.values()]
                 self.numbers = torch.stack([number.float().reshape(()) for number in logged])
@@ -163,6 +164,11 @@ class Captured:
                 f"{str(error).splitlines()[0]} Train with --set accel.graphs=false."
             ) from error
         self.graph = graph
+
+
+def kind_of(batch: Batch, phase: str) -> tuple[object, ...]:
+    """What must stay as it is for a graph to be used again. Strides need not: what is copied in keeps its own place."""
+    return (phase, *((name, x.shape, x.dtype) for name, x in _tensors(batch)))
 
 
 def _tensors(batch: Batch) -> Iterator[tuple[str, Tensor]]:

@@ -62,6 +62,7 @@ class Trained:
         nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
         checkpoint.load_weights(nets, checkpoint.load(source, torch.device("cpu"))["nets"], source)
         net = run.method.inference_net(nets, uncertainty=uncertainty).eval()
+        torch.backends.cudnn.allow_tf32 = False
         settle(net, run.accel, device)
         predictor = Predictor(run.method, net, run.data.window, run.accel, uncertainty, stride, 4 * run.classes)
         return cls(run, predictor, device)

@@ -46,6 +46,9 @@ class Trainer:
             )
         if run.accel.graphs and device.type != "cuda":
             raise InputError("accel.graphs=true is for NVIDIA GPUs. Leave it off here.")
+        if run.accel.flush:
+            torch.ones(2**20).sum()  # the other threads are there before the first step, and none of them flushes
+        torch.backends.cudnn.allow_tf32 = False  # else fp32 is fp32 in name only
         torch.backends.cudnn.deterministic = run.accel.deterministic
         torch.backends.cudnn.benchmark = not run.accel.deterministic
         window, split = run.data.window, run.split
