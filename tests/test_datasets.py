@@ -683,6 +683,16 @@ def test_named_preparations_of_the_pancreas(tmp_path: Path) -> None:
         find_preparation("liver")
 
 
+def test_a_known_layout_is_named_where_none_was_given(tmp_path: Path) -> None:
+    image, label = organ(1, (64, 64, 16))
+    for name, array in (("img_000", image[..., 10]), ("mask_000", label[..., 10])):
+        np.save(tmp_path / f"{name}.npy", array.T)
+    dataset, problems = survey_dataset(tmp_path)
+    assert dataset is None
+    assert "is laid out as pancreas_ct is" in str(problems[0])
+    assert "Add --dataset pancreas_ct" in problems[0].remedy
+
+
 # Real scans
 
 REAL = {

@@ -158,7 +158,10 @@ def labels(**classes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        (None, r"dataset.json: does not exist. Write one .* such as \{\"channel_names\": .*\"labels\""),
+        (
+            None,
+            r"dataset.json: does not exist. Say with --dataset .* such as \{\"channel_names\": .*\"labels\"",
+        ),
         ('{"labels": {\n "a" 1}}', r"not valid JSON at line 2, column 6 .*Correct it there"),
         ("[]", "is not a JSON object.*Write it like"),
         ({"labels": V2["labels"]}, 'names no channels.*Add "channel_names"'),

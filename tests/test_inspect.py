@@ -160,7 +160,7 @@ CHECKS: list[tuple[Break, str, str, str, str]] = [
         "fatal",
         "labelsTr/a.nii.gz",
         "label values 4 that dataset.json does not name (0 background, 1 organ)",
-        "Name them in dataset.json",
+        "Renumber the labels 4 -> 2, and name 0 to 2 in dataset.json",
     ),
     (put("labelsTr/a.nii.gz", with_voxel(label(), 0.5)), "fatal", "labelsTr/a.nii.gz", "not whole numbers", "integers"),
     (put("labelsTr/a.nii.gz", with_voxel(label(), -1)), "fatal", "labelsTr/a.nii.gz", "from -1 to 1", "Number"),

@@ -178,3 +178,23 @@ def test_a_picture_is_predicted_as_a_slice(trained, scans, tmp_path):
     written = nib.load(tmp_path / "out/zwei ü.nii.gz")
     assert written.shape == (32, 32)
     np.testing.assert_array_equal(np.asarray(written.dataobj)[::-1, ::-1], trained.predict(grey).label[..., 0])
+
+
+def test_cases_of_a_known_layout_are_predicted_by_their_names(finished, scans, tmp_path):
+    """Two forms of one set: names, axes and what is a scan are the dataset's to say."""
+    for number in (7, 8):
+        volume = nifti.read(scans / f"imagesTs/phantom_00{number}_0000.nii.gz")
+        folder = tmp_path / "raw" / f"CASE{number}"
+        folder.mkdir(parents=True)
+        with h5py.File(folder / "mri_norm2.h5", "w") as file:
+            file["image"], file["label"] = volume.array, np.zeros(volume.array.shape, np.uint8)
+    trained = coranet.load(finished, "cpu")
+    found = trained.predict_files(tmp_path / "raw", tmp_path / "out", dataset="left_atrium")
+    assert sorted(found) == ["CASE7", "CASE8"]
+    assert {file.name for file in (tmp_path / "out").glob("CASE?.nii.gz")} == {"CASE7.nii.gz", "CASE8.nii.gz"}
+
+
+def test_a_store_is_not_predicted_from(finished, cache, tmp_path):
+    store = next(path.parent for path in cache.rglob("index.json"))
+    with pytest.raises(InputError, match=r"is a prepared store\. Give the folder it was made of"):
+        coranet.load(finished, "cpu").predict_files(store, tmp_path / "out")

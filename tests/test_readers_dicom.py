@@ -127,7 +127,8 @@ def test_several_series_are_listed_and_one_is_chosen(tmp_path: Path) -> None:
     write_series(tmp_path / "b", two[..., :3], SeriesInstanceUID="1.2.40", SeriesNumber=4, seed=2)
     with pytest.raises(
         InputError,
-        match=r"holds 2 series: number 3, arterial, 6 images, 1.2.30; number 4, portal venous, 3 images, 1.2.40. Keep one",
+        match=r"holds 2 series: number 3, arterial, 6 images such as .*, 1.2.30; number 4, portal venous, 3 images such as "
+        r".*, 1.2.40. Give each series a folder",
     ):
         read(tmp_path, {})
     for chosen, expected in ((3, one), ("3", one), ("1.2.40", two[..., :3])):

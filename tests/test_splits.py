@@ -276,3 +276,9 @@ def test_a_drawn_split_is_always_a_good_one(data: st.DataObject, seed: int, rati
     people = {patients[case] for case in (*split.labelled, *split.unlabelled)}
     wanted = max(1, round(len(people) * ratio[0] / sum(ratio)))
     assert len({patients[case] for case in split.labelled}) == wanted
+
+
+def test_a_ratio_that_leaves_no_patient_unlabelled_is_refused() -> None:
+    with pytest.raises(InputError, match=r"--ratio 1:4: with 1 patients to train on none would be left unlabelled"):
+        split_by_ratio({"a": "p", "b": "p"}, ["a", "b"], (1, 4))
+    assert not split_by_ratio({"a": "p", "b": "q"}, ["a", "b"], (1, 0)).unlabelled

@@ -25,6 +25,12 @@ class Predict:
     several channels)."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Where predictions go."""
+    dataset: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: a scan or scans)")] = (
+        None
+    )
+    """What SCANS is where it is a known set as it was downloaded, as in `coranet prepare`: acdc, left_atrium, ..."""
+    allow_gaps: bool = False
+    """Fill slices that are missing from a DICOM series from their neighbours."""
     only: Annotated[
         Literal["labelled", "unlabelled", "val", "test"] | None,
         tyro.conf.arg(metavar="{labelled,unlabelled,val,test}", help_behavior_hint="(default: all)"),
@@ -65,6 +71,8 @@ class Predict:
                 only=getattr(trained.run.split, self.only) if self.only else None,
                 probabilities=self.probabilities,
                 masks=self.masks,
+                dataset=self.dataset,
+                gaps=self.allow_gaps,
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),
             )
         say(f"Predicted {len(cases)} scans: {self.out}")

@@ -147,17 +147,16 @@ def check_crop(cases: Sequence[Case], settings: Preparation) -> None:
 
 def allow_gaps(dataset: Dataset) -> Dataset:
     """The dataset with slices that are missing from a series put between their neighbours."""
-    cases = (
-        replace(
-            case,
-            images=tuple(
-                replace(image, inside=(*image.inside, ("gaps", "interpolate"))) if image.reader == "dicom" else image
-                for image in case.images
-            ),
-        )
-        for case in dataset.cases
+    return replace(dataset, cases=tuple(map(fill_gaps, dataset.cases)))
+
+
+def fill_gaps(case: Case) -> Case:
+    """One case of it."""
+    images = (
+        replace(image, inside=(*image.inside, ("gaps", "interpolate"))) if image.reader == "dicom" else image
+        for image in case.images
     )
-    return replace(dataset, cases=tuple(cases))
+    return replace(case, images=tuple(images))
 
 
 def _key(dataset: Dataset, cases: Sequence[Case], settings: Preparation) -> str:

@@ -51,7 +51,10 @@ def _way_to_the_classes(dataset: Dataset, seen: Mapping[Source, Seen]) -> str:
     labels = [case.label for case in dataset.cases if case.label and case.label in seen]
     values = sorted({value for label in labels for value in seen[label].counts} | {0})
     if len(values) != len(dataset.classes):
-        return "Name them in dataset.json, or renumber the label"
+        moves = [f"{value} -> {place}" for place, value in enumerate(values) if value != place]
+        if not moves:
+            return "Name them in dataset.json, or renumber the label"
+        return f"Renumber the labels {', '.join(moves)}, and name 0 to {len(values) - 1} in dataset.json"
     pairs = zip(values, dataset.classes.items(), strict=True)
     moves = [f"{value} -> {target} ({name})" for value, (target, name) in pairs if value != target]
     return f"All labels have the values {', '.join(map(str, values))}: renumber them {', '.join(moves)}"

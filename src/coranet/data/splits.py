@@ -155,6 +155,11 @@ def split_by_ratio(
             f"--ratio {ratio[0]}:{ratio[1]} with {val} patients for validation and {test} for test needs labels of "
             f"{use + val + test} patients, and {len(known)} have some. Ask for fewer, or label more."
         )
+    if ratio[1] and use >= training:
+        raise InputError(
+            f"--ratio {ratio[0]}:{ratio[1]}: with {training} patients to train on none would be left unlabelled. "
+            "Ask for more unlabelled ones, or for fewer in validation and test."
+        )
     return assign(patients, having, rest[:use], watched, [*sorted(apart), *tested])
 
 

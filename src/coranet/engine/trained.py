@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.data.batches import mix
+from coranet.data.build import fill_gaps
+from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import scan_cases
 from coranet.data.pools import Patches
 from coranet.data.prepare import Preparation, prepare_case, restore_labels, restore_probabilities
 from coranet.data.readers import Volume
 from coranet.data.readers.nifti import write
+from coranet.data.store import Store
 from coranet.engine import checkpoint
 from coranet.engine.codec import decode
 from coranet.engine.memory import memory_for
@@ -154,14 +157,29 @@ class Trained:
         only: Collection[str] | None = None,
         probabilities: bool = False,
         masks: bool = False,
+        dataset: str | None = None,
+        gaps: bool = False,
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> list[str]:
         """Predict scans, all or only those named, and write `<case>.nii.gz` and what else there is and is asked for.
 
+        Args:
+            scans: a scan, or a folder of them.
+            out: where predictions go.
+            only: the cases, by name.
+            probabilities: write them too.
+            masks: write what else the method shows.
+            dataset: how the folder is laid out, one of `DATASETS`; a folder of scans where it is not given.
+            gaps: fill slices that are missing from a DICOM series.
+            on_progress: told `(done, total, case)` after each.
+
         Returns:
             The names of the cases.
         """
-        cases = [case for case in scan_cases(scans, self.run.data.channels) if only is None or case.name in only]
+        if Store.is_store(scans):
+            raise InputError(f"{scans}: is a prepared store. Give the folder it was made of, with --dataset as then.")
+        every = read_dataset(scans, dataset).cases if dataset else scan_cases(scans, self.run.data.channels)
+        cases = [case for case in (map(fill_gaps, every) if gaps else every) if only is None or case.name in only]
         if absent := sorted({*(only or ())} - {case.name for case in cases}):
             listed = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
             raise InputError(f"{scans}: has not {len(absent)} of the {len(only or ())} cases asked for: {listed}.")

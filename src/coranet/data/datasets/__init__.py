@@ -13,7 +13,7 @@ from coranet.data.datasets.left_atrium import survey_left_atrium
 from coranet.data.datasets.msd import survey_msd
 from coranet.data.datasets.pancreas_ct import survey_pancreas_ct
 from coranet.data.datasets.sunnybrook import survey_sunnybrook
-from coranet.data.problem import Problem
+from coranet.data.problem import Problem, fatal
 from coranet.errors import InputError
 
 __all__ = ["DATASETS", "read_dataset", "survey_dataset"]
@@ -39,6 +39,10 @@ def survey_dataset(root: Path, name: str = "folder") -> tuple[Dataset | None, li
     """
     if name not in DATASETS:
         raise InputError(f"--dataset {name}: no such dataset. There are {', '.join(DATASETS)}.")
+    if name == "folder" and root.is_dir() and not (root / "dataset.json").exists():
+        known = (other for other in DATASETS if other not in ("folder", "msd"))
+        if likely := next((other for other in known if DATASETS[other](root)[0] is not None), None):
+            return None, [fatal(root, f"is laid out as {likely} is, and not as nnU-Net's", f"Add --dataset {likely}")]
     return DATASETS[name](root)
 
 

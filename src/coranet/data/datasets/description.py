@@ -59,7 +59,10 @@ def read_json(path: Path) -> Mapping[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise FileError(
-            path, "does not exist", f"Write one that names channels and classes, such as {EXAMPLE}"
+            path,
+            "does not exist",
+            f"Say with --dataset which known set this is, or write one that names channels and classes, such as {EXAMPLE}, "
+            "beside imagesTr and labelsTr",
         ) from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
@@ -132,7 +135,7 @@ def _patients(path: Path, data: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _ending(path: Path, data: Mapping[str, Any]) -> str:
-    ending = data.get("file_ending", ENDINGS[0])
-    if not ending or ending_of(Path(f"scan{ending}")) != ending:
+    ending = data.get("file_ending", ENDINGS[0]) or ".dcm"  # a scan that is a folder has no ending, and is DICOM
+    if ending_of(Path(f"scan{ending}")) != ending:
         raise FileError(path, f'"file_ending" is {ending!r}', "Convert the scans to .nii.gz and write that")
     return str(ending)

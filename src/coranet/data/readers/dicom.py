@@ -94,13 +94,16 @@ def _one_series(path: Path, slices: Sequence[Slice], wanted: str | int | None) -
         raise FileError(path, f"mixes {len(patients)} patients: {listed}", "Give each patient a folder")
     if len({one.series for one in chosen}) == 1:
         return chosen
-    every = Counter((one.series, one.number, one.description) for one in chosen or slices)
+    every: dict[str, list[Slice]] = {}
+    for one in chosen or slices:
+        every.setdefault(one.series, []).append(one)
     listed = "; ".join(
-        f"number {number or '?'}, {description or 'without a name'}, {count} images, {uid}"
-        for (uid, number, description), count in every.items()
+        f"number {found[0].number or '?'}, {found[0].description or 'without a name'}, {len(found)} images such as "
+        f"{found[0].file.name}, {uid}"
+        for uid, found in every.items()
     )
     asked = "" if wanted is None else f", {'several' if chosen else 'none'} of them {wanted}"
-    raise FileError(path, f"holds {len(every)} series{asked}: {listed}", "Keep one series a folder, or choose one")
+    raise FileError(path, f"holds {len(every)} series{asked}: {listed}", "Give each series a folder")
 
 
 def _check_alike(path: Path, slices: Sequence[Slice]) -> None:
@@ -147,7 +150,7 @@ def _gaps(path: Path, stack: Stack, interpolate: bool) -> tuple[Problem, ...]:
     some = "; ".join(map(named, missing[:5])) + ("; ..." if len(missing) > 5 else "")
     message = f"misses {len(missing)} of {stack.places[-1] + 1} slices: {some}"
     if not interpolate:
-        raise FileError(path, message, "Find them, or fill them from their neighbours with --allow-gaps")
+        raise FileError(path, message, "Find them, or let `coranet prepare` or `predict` fill them with --allow-gaps")
     return (warning(path, message, "Nothing to do: they were filled from their neighbours"),)
 
 

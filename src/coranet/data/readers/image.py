@@ -36,6 +36,8 @@ def read(path: Path, inside: Inside) -> Volume:
             for page in range(getattr(picture, "n_frames", 1)):
                 picture.seek(page)
                 pages.append(_grey(path, picture))
+    except FileError:
+        raise
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, TypeError, ValueError) as error:
         raise FileError(path, f"is no picture, damaged or cut short ({error})", COPY_AGAIN) from error
     if len({page.shape for page in pages}) > 1:
@@ -45,6 +47,8 @@ def read(path: Path, inside: Inside) -> Volume:
     if lossy and inside.get("as") == "mask":
         array, said = _thresholded(path, array)
         found = (said,)
+    if inside.get("as") == "mask" and set(np.unique(array)) == {0, 255}:  # how programs that paint say 0 and 1
+        array = (array > 0).astype(np.uint8)
     return unplaced(path, array.swapaxes(0, 1), inside, found)
 
 
@@ -75,6 +79,6 @@ def _thresholded(path: Path, array: NDArray[Any]) -> tuple[NDArray[Any], Problem
     between = (array > highest // 4) & (array < highest - highest // 4)
     if between.mean() > _UNSURE * max((array > highest // 2).mean(), 1e-9):
         raise FileError(path, "is a mask saved as JPEG, which has mixed its classes", "Save masks as PNG")
-    mask = np.where(array > highest // 2, 255 if highest > 1 else highest, 0).astype(np.uint8)
-    message = f"is a mask saved as JPEG, which blurs edges: it was cut at {highest // 2} into 0 and {int(mask.max())}"
+    mask = np.where(array > highest // 2, min(highest, 1), 0).astype(np.uint8)
+    message = f"is a mask saved as JPEG, which blurs edges: it was cut at {highest // 2} into 0 and 1"
     return mask, warning(path, message, "Save masks as PNG")
