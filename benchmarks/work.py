@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import statistics
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,3 +123,47 @@ class Steps:
         """The next step, drawing included."""
         self.trainer.step(self.at, self.stretch)
         self.at += 1
+
+
+DONT_NEED = 4
+"""Linux's number for memory that is not needed now."""
+
+
+@contextmanager
+def forgotten(folder: Path, every: float = 0.02) -> Iterator[Callable[[], float]]:
+    """Take the files of a store out of the page cache again and again, as if memory were too small to keep any of them.
+
+    Gives a function that says how many MB a second came from the disk since then.
+    """
+    os.sync()  # what is not written yet cannot be forgotten
+    files, stop = [file.resolve() for file in folder.glob("*.bin")], threading.Event()
+    began, before = time.perf_counter(), _bytes_read()
+
+    def forget() -> None:
+        while not stop.wait(every):
+            _forget(files)
+
+    thread = threading.Thread(target=forget)
+    thread.start()
+    try:
+        yield lambda: (_bytes_read() - before) / (time.perf_counter() - began) / 1e6
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _forget(files: list[Path]) -> None:
+    names, libc = set(map(str, files)), ctypes.CDLL(None)
+    for line in Path("/proc/self/maps").read_text().splitlines():  # a page that is mapped stays in the cache
+        span, *_, name = line.split(maxsplit=5)
+        if name in names:
+            low, high = (int(end, 16) for end in span.split("-"))
+            libc.madvise(ctypes.c_void_p(low), ctypes.c_size_t(high - low), DONT_NEED)
+    for file in files:
+        with file.open("rb") as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _bytes_read() -> int:
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(fields["read_bytes"])

@@ -386,6 +386,24 @@ def test_memory_comes_back_as_it_was_saved(pools: tuple[Pool, Pool]) -> None:
         CaseMemory(pools[0]).load(memory.flat)
 
 
+@pytest.mark.parametrize("on_host", [10**9, 0])
+def test_maps_count_against_the_bounds_and_go_to_disk_where_there_is_no_room(
+    pools: tuple[Pool, Pool], on_host: int
+) -> None:
+    room = Room(torch.device("cpu"), 0, on_host)
+    there, free = CaseMemory(pools[1], room), remember(pools[1])
+    there.load(free.flat)
+    voxels = sum(row.numel() * row.element_size() for row in free.flat.values())
+    assert room.on_host == max(on_host - voxels, 0)
+    assert all(torch.equal(a, b) for a, b in zip(there["label"], free["label"], strict=True))
+    values = torch.rand(2, 4, 5)
+    for memory in (there, free):
+        memory.write(torch.tensor([0]), {"label": torch.ones(1, 3, 3)})
+        memory.average("soft", 1, (1, 2), values, values[0] > 0.5, decay=0.9)
+    for name in ("label", "soft"):
+        assert all(torch.equal(a, b) for a, b in zip(there[name], free[name], strict=True))
+
+
 def test_seeds_are_mixed_the_same_everywhere() -> None:
     assert mix(0, "labelled", "view", 1) == 49669101047124664
     assert len({mix(*parts) for parts in ((0, 1), (1, 0), ("0", 1), (0, "1"), (0,), ("01",))}) == 6

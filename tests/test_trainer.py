@@ -352,9 +352,10 @@ def test_denormals_are_flushed_while_a_step_learns_and_only_then(scans, small, t
     assert not vanishes()
 
 
-def test_scans_on_disk_train_to_the_same_weights(scans, small, tmp_path):
+@pytest.mark.parametrize("method", ["coranet", "temporal_ensembling"])
+def test_scans_and_maps_on_disk_train_to_the_same_weights(scans, small, tmp_path, method):
     folders = [
-        train(scans, tmp_path / name, small(overrides=overrides))
+        train(scans, tmp_path / name, small(method=method, overrides=overrides))
         for name, overrides in (("memory", ()), ("disk", (("accel.host_bytes", "0"),)))
     ]
     assert same(*(state(folder)["nets"] for folder in folders))

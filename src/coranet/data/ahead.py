@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -31,15 +31,27 @@ class Boxes:
 
     @classmethod
     def read(cls, pool: Pool, index: Sequence[int], corners: Sequence[Sequence[int]], shape: tuple[int, ...]) -> Boxes:
-        """Those of some images of a pool. What is not on the device is copied together."""
+        """Those of some images of a pool."""
         sources = {"image": pool.images, **({"label": pool.labels} if pool.labels is not None else {})}
-        pin = pool.device.type == "cuda"
+        return cls.cut(sources, index, corners, shape, pool.device)
+
+    @classmethod
+    def cut(
+        cls,
+        sources: Mapping[str, Sequence[Tensor]],
+        index: Sequence[int],
+        corners: Sequence[Sequence[int]],
+        shape: tuple[int, ...],
+        device: torch.device,
+    ) -> Boxes:
+        """Those of some of the sources of each kind. What is not on the device is copied together."""
+        pin = device.type == "cuda"
         kinds: dict[str, list[Tensor]] = {}
         for name, held in sources.items():
             kinds[name] = []
             for number, low in zip(index, corners, strict=True):
                 box = box_of(held[number], low, shape)
-                if box.device.type != pool.device.type:
+                if box.device.type != device.type:
                     box = torch.empty(box.shape, dtype=box.dtype, pin_memory=pin).copy_(box)
                 kinds[name].append(box)
         return cls(kinds)

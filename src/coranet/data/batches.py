@@ -82,7 +82,9 @@ class Batches:
         lows, shape = _box(warp, pool.sizes[index])
         boxes = self._boxes(pool, stream, step, count, index, lows, shape)
         if memory is not None:
-            boxes |= {name: _stacked([memory[name][i] for i in index], lows.tolist(), shape) for name in memory.flat}
+            boxes |= Boxes.cut(
+                {name: memory[name] for name in memory.flat}, index, lows.tolist(), shape, pool.device
+            ).on(pool.device)
         image, valid, read = _view(boxes, warp, lows, pool.sizes[index], pool.device)
         label = read.pop("label").long() if pool.labels is not None else None
         return Sample(image=image, valid=valid, label=label, maps=read)

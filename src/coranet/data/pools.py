@@ -171,10 +171,10 @@ def _places(label: Tensor, most: int = 2000) -> tuple[Tensor, ...]:
 class CaseMemory:
     """Maps that a method keeps for each unlabelled image, in the image's own space: uint8, or float in several channels."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, room: Room | None = None) -> None:
         self.sizes = [tuple(size) for size in pool.sizes.tolist()]
         self.lengths = [int(length) for length in pool.sizes.prod(dim=1)]
-        self.device = pool.device
+        self.device, self.room = pool.device, room or Room.of(pool.device, None, None)
         self.flat: dict[str, Tensor] = {}
         """All images' voxels in one row, `(V,)` or `(M, V)`, by map: what is saved."""
         self.views: dict[str, tuple[Tensor, ...]] = {}
@@ -196,11 +196,12 @@ class CaseMemory:
         """Average values `(M, *box)` into one image's map where they are seen, `(*box)`, from voxel `low` on."""
         kept = self._room(name, (len(values),), torch.float16)[number]
         box = kept[(slice(None), *(slice(a, a + n) for a, n in zip(low, seen.shape, strict=True)))]
+        values, seen = values.to(box.device), seen.to(box.device)
         box.copy_(torch.where(seen, decay * box.float() + (1 - decay) * values, box.float()))
 
     def _room(self, name: str, lead: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
         if name not in self.flat:
-            self._hold(name, torch.zeros(*lead, sum(self.lengths), dtype=dtype, device=self.device))
+            self._hold(name, self.room.zeros((*lead, sum(self.lengths)), dtype))
         return self[name]
 
     def _hold(self, name: str, flat: Tensor) -> None:
@@ -213,4 +214,6 @@ class CaseMemory:
         if any(row.shape[-1] != sum(self.lengths) for row in flat.values()):
             raise InputError("The kept maps are of other images than the run's. Start the run anew.")
         for name, row in flat.items():
-            self._hold(name, row)
+            if name not in self.flat:
+                self._hold(name, self.room.zeros(tuple(row.shape), row.dtype))
+            self.flat[name].copy_(row)

@@ -1,8 +1,10 @@
-"""Where scans are kept while they are trained on: on the device, then in host memory, then where they are on disk."""
+"""Where scans, and maps kept of them, are while they are trained on: on the device, then in host memory, then on disk."""
 
 from __future__ import annotations
 
+import math
 import os
+import tempfile
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +20,7 @@ SHARE = 0.5
 
 @dataclass
 class Room:
-    """What is left of two bounds, in bytes. A scan goes to the first place that has room for all of it."""
+    """What is left of two bounds, in bytes. Scans and maps go to the first place that has room for all of one."""
 
     device: torch.device
     on_device: int
@@ -46,3 +48,16 @@ class Room:
         with warnings.catch_warnings():  # that PyTorch knows no read-only tensors: nothing writes to these
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             return torch.from_numpy(images).unbind()
+
+    def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Something to write to, where there is room for it; on disk it is a file that goes when it is no longer used."""
+        size = math.prod(shape) * dtype.itemsize
+        if self.device.type != "cpu" and size <= self.on_device:
+            self.on_device -= size
+            return torch.zeros(shape, dtype=dtype, device=self.device)
+        if size <= self.on_host:
+            self.on_host -= size
+            return torch.zeros(shape, dtype=dtype, pin_memory=self.device.type == "cuda")
+        with tempfile.TemporaryFile() as file:
+            mapped = np.memmap(file, np.uint8, "w+", shape=(max(size, 1),))
+        return torch.from_numpy(mapped)[:size].view(dtype).view(shape)

@@ -41,7 +41,7 @@ def _look(trainer: Trainer, nets: Nets) -> tuple[float, CaseMemory | None]:
     index = torch.arange(min(len(pool), 2))
     some = torch.stack([cut(pool.image(i), [0] * run.data.window.dims, run.data.window.size) for i in index.tolist()])
     prediction = predictor(some)
-    memory = CaseMemory(trainer.unlabelled) if trainer.unlabelled else None
+    memory = CaseMemory(trainer.unlabelled, replace(trainer.room)) if trainer.unlabelled else None
     if memory is not None:
         memory.write(index, run.method.remember(prediction))
     return _seconds(trainer.device, lambda: predictor(some)) / len(index), memory

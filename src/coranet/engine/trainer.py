@@ -77,7 +77,8 @@ class Trainer:
         updates = Updates(run.method, self.nets, self.optimizers, run.accel)
         captured = run.accel.graphs and not run.method.waits
         self.learn: Callable[[Batch, Progress, float], Terms] = Captured(updates) if captured else updates
-        self.memory = CaseMemory(self.unlabelled) if self.unlabelled else None
+        self.room = room
+        self.memory = CaseMemory(self.unlabelled, room) if self.unlabelled else None
         self.memory_file: str | None = None
         self.traced = False
         """Whether anything was written to memory since it was saved."""
@@ -240,7 +241,7 @@ class Trainer:
             optimizer.load_state_dict(content["optimizers"][name])
         self.done, self.updates, self.memory_file = content["step"], content["updates"], content["memory"]
         if self.memory_file and self.memory:
-            self.memory.load(checkpoint.load(self.folder / self.memory_file, self.device)["maps"])
+            self.memory.load(checkpoint.load(self.folder / self.memory_file, torch.device("cpu"))["maps"])
         self.journal.keep_until(self.done)
 
     def start_from(self, run: Path) -> None:
