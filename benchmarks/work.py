@@ -37,7 +37,7 @@ def make_store(folder: Path, shape: tuple[int, int, int], cases: int, classes: i
     """Noise with a bright box of each class in it."""
     generator = np.random.default_rng(seed)
     affine = tuple(tuple(float(i == j) for j in range(4)) for i in range(4))
-    grid = plan(Geometry(shape=shape, affine=affine), Preparation()).to_json()
+    grid = plan(Geometry(shape=shape, affine=affine), Preparation())
     header = {
         "name": "made",
         "channels": ["MR"],
@@ -51,7 +51,7 @@ def make_store(folder: Path, shape: tuple[int, int, int], cases: int, classes: i
                 low = [int(generator.integers(0, max(n // 2, 1))) for n in shape]
                 label[tuple(slice(a, a + max(n // 4, 1)) for a, n in zip(low, shape, strict=True))] = k
             image = generator.standard_normal((1, *shape), np.float32) + label
-            writer.add(f"case_{number:04d}", f"case_{number:04d}", image, label, grid)
+            writer.add(f"case_{number:04d}", f"case_{number:04d}", image, label, grid.to_json(), planes=grid.planes)
     return Store.open(folder / "store")
 
 

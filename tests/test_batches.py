@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
-from itertools import combinations, islice
+from itertools import combinations, islice, product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,9 @@ from coranet.data.pools import CaseMemory, Patches, Pool, Slices, Window
 from coranet.data.residency import Room
 from coranet.data.store import Store, StoreWriter
 from coranet.engine.step import kind_of
+from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
+from coranet.experiments.launch import make_run
 from coranet.types import Batch, Sample, Trace
 
 CPU = torch.device("cpu")
@@ -39,13 +42,14 @@ def spots(shape: tuple[int, ...], seed: int) -> NDArray[np.uint8]:
     return np.kron(coarse, np.ones([4] * len(shape)))[tuple(slice(n) for n in shape)].astype(np.uint8)
 
 
-def make_store(path: Path, labels: dict[str, NDArray[np.uint8]], channels: int = 1) -> Store:
+def make_store(path: Path, labels: dict[str, NDArray[np.uint8]], channels: int = 1, planes: int | None = None) -> Store:
     """Cases whose first channel is their label, and whose others are noise."""
     header = {"channels": list(map(str, range(channels))), "classes": {"0": "background", "1": "spot"}}
     with StoreWriter(path, {**header, "preparation": {}}) as writer:
         for name, label in labels.items():
             noise = np.random.default_rng(len(name)).normal(size=(channels - 1, *label.shape))
-            writer.add(name, name, np.concatenate([label[None], noise]).astype(np.float32), label, {})
+            image = np.concatenate([label[None], noise]).astype(np.float32)
+            writer.add(name, name, image, label, {}, planes=planes)
     return Store.open(path)
 
 
@@ -114,6 +118,37 @@ def test_a_pool_holds_the_slices_along_an_axis(tmp_path: Path, axis: Literal[0, 
             assert np.array_equal(label.numpy(), store.label(name).take(number, axis))
             at += 1
     assert len(pool) == len(pool.images) == at
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_slices_of_a_case_that_is_kept_by_planes_lie_together(
+    tmp_path: Path, axis: Literal[0, 1, 2], channels: int
+) -> None:
+    store = make_store(tmp_path / "s", {name: spots(shape, 1) for name, shape in SHAPES.items()}, channels, axis)
+    for name in SHAPES:
+        images, labels = (Slices(axis=axis).split(volume) for volume in (store.image(name), store.label(name)))
+        assert labels.flags.c_contiguous
+        assert images.flags.c_contiguous or channels > 1
+        assert all(images[:, channel].flags.c_contiguous for channel in range(channels))
+
+
+def test_slices_that_lie_together_are_sent_to_a_device_as_they_are(tmp_path: Path) -> None:
+    """The meta device takes tensors from anywhere and keeps nothing: what is allocated is a copy made on the way."""
+    store = make_store(tmp_path / "s", {"one": spots((64, 48, 32), 1)}, planes=2)
+
+    def allocated(images: NDArray[np.float32]) -> int:
+        tracemalloc.start()
+        try:
+            placed = Room(torch.device("meta"), images.nbytes, 0).place(images)
+            assert {tuple(image.shape) for image in placed} == {images.shape[1:]}
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    image = store.image("one")
+    assert allocated(Slices(axis=2).split(image)) < image.nbytes / 4
+    assert allocated(Slices(axis=0).split(image)) >= image.nbytes
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -461,15 +496,17 @@ def test_traces_average_and_count_what_was_seen() -> None:
     torch.testing.assert_close(memory["n"][0].float(), torch.full((1, 6, 5), 1 - 0.6**4), atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.parametrize("planes", [None, 1, 2])
 @pytest.mark.parametrize("window", [Slices(size=(8, 8)), Patches(size=(8, 8, 4))])
-def test_it_does_not_matter_where_scans_are_kept(store, window, monkeypatch):
-    """In memory, on disk, or read ahead by a thread: the same batches to the bit, in any order of steps."""
+def test_it_does_not_matter_where_scans_are_kept(store, tmp_path, window, planes, monkeypatch):
+    """In memory, on disk by planes or not, or read ahead by a thread: the same batches to the bit, in any order of steps."""
+    laid = make_store(tmp_path / "laid", {name: store.label(name) for name in SHAPES}, planes=planes)
 
-    def batches(room):
+    def batches(store, room):
         pools = [Pool.load(store, ["large", "wide"], window, room, labelled=labelled) for labelled in (True, False)]
         return Batches(*pools, window=window, augment=Augment(), sizes=(2, 3), seed=1)
 
-    kept, mapped, ahead = batches(ROOM), batches(Room(CPU, 0, 0)), batches(Room(CPU, 0, 0))
+    kept, mapped, ahead = batches(store, ROOM), batches(laid, Room(CPU, 0, 0)), batches(laid, Room(CPU, 0, 0))
     assert mapped.labelled.images[0].data_ptr() != kept.labelled.images[0].data_ptr()
     for step in (0, 1, 2, 7, 8):
         with monkeypatch.context() as patch:
@@ -482,6 +519,39 @@ def test_it_does_not_matter_where_scans_are_kept(store, window, monkeypatch):
                 assert torch.equal(getattr(found, half).image, getattr(expected, half).image)
             assert torch.equal(found.labelled.label, expected.labelled.label)
     assert ahead.ahead.coming.keys() == {("labelled", 9), ("unlabelled", 9)}
+
+
+def in_c_order(store, path):
+    """The same cases, none of them by planes."""
+    header = {name: store.index[name] for name in ("name", "channels", "classes", "preparation")}
+    with StoreWriter(path, header) as writer:
+        for name, case in store.cases.items():
+            label = store.label(name) if case.labelled else None
+            writer.add(name, case.patient, store.image(name), label, case.grid, case.part)
+    return Store.open(path)
+
+
+@pytest.mark.parametrize("patch", [(16, 16), (16, 16, 4)])
+def test_training_and_prediction_are_the_same_from_either_order_of_voxels(scans, small, tmp_path, patch):
+    run, by_planes = make_run(scans, small(dims=len(patch), patch=patch, val=1), CPU)
+    assert {case.planes for case in by_planes.cases.values()} == {2}
+    plain = in_c_order(by_planes, tmp_path / "plain")
+    assert (plain.path / "images.bin").read_bytes() != (by_planes.path / "images.bin").read_bytes()
+    found = []
+    for number, (store, host_bytes) in enumerate(product((plain, by_planes), (None, 0))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        trainer = Trainer(replace(run, accel=replace(run.accel, host_bytes=host_bytes)), store, folder, CPU)
+        for stretch in trainer.timeline:
+            for step in range(stretch.start, min(stretch.start + 2, stretch.stop)):
+                trainer.step(step, stretch)
+        predictor = trainer.predictor()
+        weights = [value for net in trainer.nets.values() for value in net.state_dict().values()]
+        said = [part.probabilities for pool in (trainer.unlabelled, trainer.val) for *_, part in predictor.over(pool)]
+        found.append([*weights, *trainer.memory.flat.values(), *said])
+        assert trainer.memory.flat
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
 
 
 def test_scans_go_where_there_is_room():

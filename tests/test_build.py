@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from coranet.data.build import allow_gaps, build_store, cached_store, case_key, default_cache
 from coranet.data.datasets.folder import Dataset, read_folder
 from coranet.data.grid import Grid
-from coranet.data.prepare import Preparation
+from coranet.data.prepare import Preparation, plan, prepare_case
 from coranet.data.readers.nifti import write
-from coranet.data.store import Store
+from coranet.data.store import Store, StoreWriter
 from coranet.data.unfinished import ResumableWriter, unfinished
 from coranet.data.workers import Task, carry_out
 from coranet.errors import InputError
@@ -30,11 +30,11 @@ GEOMETRY = Geometry(shape=(4, 5, 3), affine=((-1.0, 0, 0, 3), (0, -2.0, 0, 5), (
 PLAIN = Preparation()
 
 
-def scan(seed: int) -> NDArray[np.float32]:
-    return np.random.default_rng(seed).normal(size=GEOMETRY.shape).astype(np.float32)
+def scan(seed: int, shape: tuple[int, int, int] = GEOMETRY.shape) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def raw_folder(root: Path) -> Dataset:
+def raw_folder(root: Path, geometry: Geometry = GEOMETRY) -> Dataset:
     """Two cases of two channels, of which one is labelled."""
     description = {
         "name": "tiny",
@@ -47,8 +47,9 @@ def raw_folder(root: Path) -> Dataset:
     (root / "dataset.json").write_text(json.dumps(description))
     for number, name in enumerate(("p1_ED", "p1_ES")):
         for channel in (0, 1):
-            write(root / "imagesTr" / f"{name}_{channel:04d}.nii.gz", scan(2 * number + channel), GEOMETRY)
-    write(root / "labelsTr" / "p1_ED.nii.gz", (scan(9) > 0).astype(np.uint8), GEOMETRY)
+            image = scan(2 * number + channel, geometry.shape)
+            write(root / "imagesTr" / f"{name}_{channel:04d}.nii.gz", image, geometry)
+    write(root / "labelsTr" / "p1_ED.nii.gz", (scan(9, geometry.shape) > 0).astype(np.uint8), geometry)
     return read_folder(root)
 
 
@@ -165,6 +166,58 @@ def test_the_store_is_the_same_for_any_number_of_processes(tmp_path: Path) -> No
     for name in ("index.json", "images.bin", "labels.bin"):
         assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "together" / name).read_bytes()
     assert {file.name for file in tmp_path.iterdir()} == {"raw", "alone", "together"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "spacing", "planes"),
+    [
+        ((256, 216, 10), (1.5, 1.5, 8), 2),  # short-axis cine MR
+        ((10, 256, 216), (8, 1.5, 1.5), 0),
+        ((320, 24, 320), (0.6, 3.6, 0.6), 1),
+        ((40, 1, 40), (1, 1, 1), 1),
+        ((24, 24, 24), (1, 3, 1), None),
+        ((512, 512, 200), (0.8, 0.8, 1), None),
+    ],
+)
+def test_scans_that_are_trained_on_by_slices_are_kept_by_planes(
+    shape: tuple[int, int, int], spacing: tuple[float, float, float], planes: int | None
+) -> None:
+    x, y, z = spacing
+    geometry = Geometry(shape=shape, affine=((x, 0, 0, 0), (0, y, 0, 0), (0, 0, z, 0), (0, 0, 0, 1.0)))
+    for settings in (PLAIN, Preparation(spacing=(1.0, 1.0, 1.0)), Preparation(size=(96, 96, 8))):
+        assert plan(geometry, settings).planes == planes
+
+
+UPRIGHT = {0: 2, 1: 0, 2: 1}
+"""Where the axes of an upright scan point: up, right and front."""
+
+
+def upright(thick: int) -> Geometry:
+    """Slices of one millimetre a pixel, four apart along one axis."""
+    x, y, z = (4.0 if UPRIGHT[thick] == axis else 1.0 for axis in range(3))
+    return Geometry(shape=(6, 7, 5), affine=((0, x, 0, 3), (0, 0, -y, 5), (z, 0, 0, 7), (0, 0, 0, 1.0)))
+
+
+@pytest.mark.parametrize("thick", UPRIGHT)
+@pytest.mark.parametrize("voxels", [1, 70, 10**6])
+def test_planes_are_put_in_place_however_few_come_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thick: int, voxels: int
+) -> None:
+    monkeypatch.setattr("coranet.data.separable._AT_A_TIME", voxels)
+    dataset = raw_folder(tmp_path / "raw", upright(thick))
+    build_store(dataset, dataset.cases, PLAIN, tmp_path / "built")
+    built = Store.open(tmp_path / "built")
+    header = {name: built.index[name] for name in ("name", "channels", "classes", "preparation")}
+    with StoreWriter(tmp_path / "written", header) as writer:
+        for case in dataset.cases:
+            label = case.label.read() if case.label else None
+            made = prepare_case([image.read() for image in case.images], label, PLAIN)
+            assert np.array_equal(built.image(case.name), made.image)
+            assert built.cases[case.name].planes == UPRIGHT[thick]
+            writer.add(case.name, case.patient, made.image, made.label, made.grid.to_json(), case.part, UPRIGHT[thick])
+    for name in ("index.json", "images.bin", "labels.bin"):
+        first, second = ((tmp_path / store / name).read_bytes() for store in ("built", "written"))
+        assert (json.loads(first) == json.loads(second)) if name == "index.json" else (first == second)
 
 
 def test_a_copied_store_is_the_same(tmp_path: Path) -> None:

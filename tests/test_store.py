@@ -38,15 +38,16 @@ def cases() -> dict[str, Case]:
     }
 
 
-def write_store(path: Path, content: dict[str, Case] | None = None, **changes: Any) -> Store:
+def write_store(path: Path, content: dict[str, Case] | None = None, planes: int | None = None, **changes: Any) -> Store:
     with StoreWriter(path, {**HEADER, **changes}) as writer:
         for name, (image, label) in (content or cases()).items():
-            writer.add(name, f"patient {name}", image, label, {"of": name})
+            writer.add(name, f"patient {name}", image, label, {"of": name}, planes=planes)
     return Store.open(path)
 
 
-def test_what_is_written_comes_back(tmp_path: Path) -> None:
-    store = write_store(tmp_path / "deep" / "er" / "store")
+@pytest.mark.parametrize("planes", [None, 0, 1, 2])
+def test_what_is_written_comes_back(tmp_path: Path, planes: int | None) -> None:
+    store = write_store(tmp_path / "deep" / "er" / "store", planes=planes)
     assert list(store.cases) == list(SHAPES)
     assert store.channels == 2
     assert store.classes == {0: "background", 1: "organ"}
@@ -54,16 +55,35 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     for name, (image, label) in cases().items():
         case = store.cases[name]
         assert (case.patient, case.shape, case.grid) == (f"patient {name}", SHAPES[name], {"of": name})
+        assert case.planes == planes
         assert np.array_equal(store.image(name), image)
         assert case.labelled == (label is not None)
         if label is not None:
             assert np.array_equal(store.label(name), label)
 
 
-def test_views_of_other_layouts_are_written_as_they_look(tmp_path: Path) -> None:
+@pytest.mark.parametrize("planes", [0, 1, 2])
+def test_planes_lie_one_after_the_other(tmp_path: Path, planes: int) -> None:
+    store = write_store(tmp_path / "store", planes=planes)
+    kept = {"images.bin": np.dtype(np.float32), "labels.bin": np.dtype(np.uint8)}
+    at = dict.fromkeys(kept, 0)
+    for image, label in cases().values():
+        stacks = [("images.bin", channel) for channel in image] + ([("labels.bin", label)] if label is not None else [])
+        for name, stack in stacks:
+            for number in range(stack.shape[planes]):
+                plane = stack.take(number, planes)
+                file, size = store.path / name, kept[name].itemsize
+                assert np.array_equal(np.fromfile(file, kept[name], plane.size, offset=size * at[name]), plane.ravel())
+                at[name] += plane.size
+    assert at == store.index["voxels"]
+
+
+@pytest.mark.parametrize("planes", [None, 1, 2])
+def test_views_of_other_layouts_are_written_as_they_look(tmp_path: Path, planes: int | None) -> None:
     image, label = cases()["a"]
     assert label is not None
-    store = write_store(tmp_path / "store", {"a": (image[:, ::-1].swapaxes(1, 3), label[::-1].swapaxes(0, 2))})
+    turned = (image[:, ::-1].swapaxes(1, 3), label[::-1].swapaxes(0, 2))
+    store = write_store(tmp_path / "store", {"a": turned}, planes)
     assert np.array_equal(store.image("a"), image[:, ::-1].swapaxes(1, 3))
     assert np.array_equal(store.label("a"), label[::-1].swapaxes(0, 2))
 
@@ -82,8 +102,9 @@ def test_a_store_may_be_wholly_unlabelled(tmp_path: Path) -> None:
     assert np.array_equal(store.image("d"), cases()["d"][0])
 
 
-def test_arrays_cannot_be_written_to(tmp_path: Path) -> None:
-    store = write_store(tmp_path / "store")
+@pytest.mark.parametrize("planes", [None, 2])
+def test_arrays_cannot_be_written_to(tmp_path: Path, planes: int | None) -> None:
+    store = write_store(tmp_path / "store", planes=planes)
     for array in (store.image("a"), store.label("a")):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
@@ -204,7 +225,7 @@ def edit_index(**changes: object) -> Callable[[Path], None]:
         (lambda path: (path / "index.json").write_bytes(b"\xff\xfe{"), "not a prepared store"),
         (lambda path: (path / "index.json").unlink(), "not a prepared store"),
         (shutil.rmtree, "not a prepared store"),
-        (edit_index(format="coranet-store-0"), r"another format \(coranet-store-0\)"),
+        (edit_index(format="coranet-store-2"), r"another format \(coranet-store-2\)\. Prepare it again"),
         (edit_index(format=None), "another format"),
     ],
 )

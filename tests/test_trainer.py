@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 import torch
 
+from coranet.data.kept import read_maps
 from coranet.data.readers import nifti
 from coranet.engine import checkpoint
 from coranet.engine.run import Run
+from coranet.engine.trained import Trained
 from coranet.engine.trainer import Trainer
 from coranet.errors import DivergenceError, InputError
 from coranet.experiments.launch import make_run, train
@@ -64,6 +66,7 @@ def wait_for(path, process):
 def test_a_run_leaves_what_it_promises(finished):
     run = Run.read(finished)
     assert sorted(path.name for path in finished.iterdir() if not path.name.startswith("memory")) == [
+        "best.pt",
         "film",
         "last.pt",
         "log.jsonl",
@@ -359,3 +362,33 @@ def test_scans_and_maps_on_disk_train_to_the_same_weights(scans, small, tmp_path
         for name, overrides in (("memory", ()), ("disk", (("accel.host_bytes", "0"),)))
     ]
     assert same(*(state(folder)["nets"] for folder in folders))
+
+
+def test_the_best_weights_are_those_of_the_check_with_the_highest_dice(scans, small, tmp_path):
+    overrides = (("train.checks", "4"), ("train.keep_maps", "true"))
+    folder = train(scans, tmp_path / "run", small(val=1, overrides=overrides))
+    checks = {line["step"]: line["val"]["mean"] for line in records(folder) if line["val"]}
+    best = checkpoint.load(folder / "best.pt", torch.device("cpu"))
+    assert len(checks) == 4
+    assert best["step"] == max(checks, key=lambda step: (checks[step], -step))
+    weights = Trained.load(folder, torch.device("cpu"), best=True).predictor.net.state_dict()
+    assert same(dict(weights), dict(best["nets"]["student"]))
+    without = train(scans, tmp_path / "without", small())
+    assert not (without / "best.pt").exists()
+    with pytest.raises(InputError, match="without validation cases"):
+        Trained.load(without, torch.device("cpu"), best=True)
+
+
+def test_maps_of_every_refresh_are_kept_where_asked_for(scans, small, tmp_path):
+    folder = train(scans, tmp_path / "run", small(overrides=(("train.keep_maps", "true"),)))
+    files = sorted((folder / "maps").glob("*.npz"))
+    assert [int(file.stem) for file in files] == [3, 5, 7, 9, 11]
+    run, maps = Run.read(folder), read_maps(files[-1])
+    assert {"label", "certain"} <= set(maps)
+    assert tuple(maps["label"]) == run.split.unlabelled
+    assert {image.shape for images in maps["label"].values() for image in images} == {(32, 32)}
+    memory = next(folder.glob("memory-*.pt"))
+    flat = checkpoint.load(memory, torch.device("cpu"))["maps"]["label"]
+    together = [image.ravel() for images in maps["label"].values() for image in images]
+    assert torch.equal(flat, torch.from_numpy(np.concatenate(together)))
+    assert not (train(scans, tmp_path / "without", small()) / "maps").exists()

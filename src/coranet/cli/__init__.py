@@ -15,6 +15,8 @@ from coranet.cli.evaluate import Evaluate
 from coranet.cli.methods import Methods
 from coranet.cli.predict import Predict
 from coranet.cli.prepare import Prepare
+from coranet.cli.report import Report
+from coranet.cli.reproduce import Reproduce
 from coranet.cli.split import Split
 from coranet.cli.train import Train
 from coranet.errors import InputError
@@ -37,6 +39,8 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "predict": Predict,
     "evaluate": Evaluate,
     "compare": Compare,
+    "reproduce": Reproduce,
+    "report": Report,
     "methods": Methods,
 }
 
@@ -49,6 +53,7 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions
     coranet evaluate FOLDER LABELS                honest scores
     coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
+    coranet reproduce table9 --data SETS          a table or figure of the paper, made again
 """
 
 

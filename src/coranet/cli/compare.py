@@ -100,14 +100,15 @@ class Compare:
         with counting() as on_progress:
             made = compare.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
         try:
-            errors = jobs.attempt_all(made, self.jobs, lambda job: _alone(made, job), say)
+            errors = jobs.attempt_all(made, self.jobs, lambda job: run_alone(made, job), say)
         except Interrupted as stop:
             say(f"Stopped by {signal.Signals(stop.signum).name}. Continue with the same command.")
             return 128 + stop.signum
         return _conclude(made, against, errors)
 
 
-def _alone(made: Comparison, job: Job) -> str | None:
+def run_alone(made: Comparison, job: Job) -> str | None:
+    """One job in this process, shown as it goes; returns its error."""
     from coranet.cli.show import TrainingDisplay, counting, say
     from coranet.experiments.jobs import attempt
 
@@ -127,7 +128,7 @@ def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
     good = [row for row in made.rows if row not in errors]
     good.sort(key=lambda row: row != against)  # the page holds others against its first
     repeats = [{row: made.folder(Job(row, seed)) for row in good} for seed in range(made.seeds)]
-    _show(write_comparison(made.out, standings(repeats) if good else [], errors))
+    show_rows(write_comparison(made.out, standings(repeats) if good else [], errors))
     if good:
         page = write_report(
             made.out,
@@ -141,7 +142,7 @@ def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
     return 1 if errors else 0
 
 
-def _show(rows: list[dict[str, str]]) -> None:
+def show_rows(rows: list[dict[str, str]]) -> None:
     """The table but for what its files say in full; a terminal that is too narrow wraps lines and cuts nothing."""
     from coranet.cli.show import output
 

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from coranet.errors import InputError
+
 if TYPE_CHECKING:
+    from coranet.evaluation.calibration import Calibrations
     from coranet.evaluation.scores import Scores
 
 
@@ -30,21 +33,34 @@ class Evaluate:
     """Print one JSON object instead of a table: mean, per_class, per_case."""
     per_slice: bool = False
     """Score each slice too, as two-dimensional images; with --out beside it as <name>_slices.csv."""
+    calibration: bool = False
+    """Also measure whether uncertainty lies where the mistakes are, from the maps that `coranet predict --scores
+    --probabilities` writes beside PREDICTIONS; with --out beside it as calibration.csv."""
 
     def __call__(self) -> int:
         """Score."""
         from coranet.cli.show import say, write_json
-        from coranet.evaluation import evaluate
+        from coranet.evaluation import evaluate, evaluate_calibration
 
+        beside = self.out.with_name("calibration.csv") if self.out is not None and self.calibration else None
+        if beside is not None and beside == self.out:
+            raise InputError(f"--out {self.out}: is where calibration goes. Give the scores another name.")
+        # First, so that maps that are missing are said before the long part.
+        calibrations = evaluate_calibration(self.predictions, self.labels) if self.calibration else None
         scores = evaluate(self.predictions, self.labels, per_slice=self.per_slice)
         if self.out is not None:
             scores.write_csv(self.out)
+        if beside is not None and calibrations is not None:
+            calibrations.write_csv(beside)
         if self.json:
-            write_json(scores.to_json())
+            extra = {} if calibrations is None else {"calibration": calibrations.to_json()}
+            write_json(scores.to_json() | extra)
             return 0
         _show(scores)
+        if calibrations is not None:
+            _show_calibration(calibrations)
         if self.out is not None:
-            say(f"Every score: {self.out}")
+            say(f"Every score: {self.out}" + (f", and calibration: {beside}" if beside else ""))
         return 0
 
 
@@ -59,6 +75,18 @@ COLUMNS = {
     "asd": ("ASD vox", 1.0),
     "asd_mm": ("ASD mm", 1.0),
 }
+
+MEASURES = {
+    "error_share": ("voxels that are wrong", 2),
+    "uncertain_share": ("voxels that are uncertain", 2),
+    "errors_held": ("errors in the uncertain region", 2),
+    "certain_error_share": ("certain voxels that are wrong", 2),
+    "certain_ece": ("calibration error of certain voxels", 2),
+    "retention_area": ("area under error retention", 4),
+    "area_at_random": ("  of a score that knows nothing", 4),
+    "area_at_best": ("  of one that knows every error", 4),
+}
+"""What each is called, and its decimals."""
 
 
 def _show(scores: Scores) -> None:
@@ -83,5 +111,24 @@ def _show(scores: Scores) -> None:
         say(f"Note: {note}")
 
 
-def _number(value: float | None, scale: float) -> str:
-    return "-" if value is None else f"{scale * value:.2f}"
+def _number(value: float | None, scale: float, digits: int = 2) -> str:
+    return "-" if value is None else f"{scale * value:.{digits}f}"
+
+
+def _show_calibration(calibrations: Calibrations) -> None:
+    from rich.table import Table
+
+    from coranet.cli.show import output
+
+    content = calibrations.to_json()
+    table = Table(box=None, pad_edge=False)
+    table.add_column("uncertainty, over cases")
+    table.add_column("mean %", justify="right")
+    table.add_column("95 % interval", justify="right")
+    for measure, (title, digits) in MEASURES.items():
+        mean = content["mean"][measure]
+        low, high = content["intervals"][measure]
+        between = "-" if low is None else f"{_number(low, 100, digits)} to {_number(high, 100, digits)}"
+        table.add_row(title, _number(mean, 100, digits), between)
+    output.print()
+    output.print(table)

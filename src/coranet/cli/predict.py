@@ -40,12 +40,17 @@ class Predict:
     """Also write <case>_probabilities.nii.gz, one volume for each class."""
     masks: bool = False
     """Also write <case>_conservative.nii.gz and <case>_radical.nii.gz, where the method has them."""
+    scores: bool = False
+    """Also write <case>_score.nii.gz, larger where less certain: what `coranet evaluate --calibration` reads, with
+    --probabilities."""
     stride: Annotated[
         tuple[int, ...] | None,
         tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the run's, or half a window)"),
     ] = None
     """Voxels between windows: three numbers for volumes (right, front, up), such as 16 16 4, two for slices. Comes after
     SCANS."""
+    best: bool = False
+    """Use the weights that did best on the run's validation cases instead of the last ones."""
     no_uncertainty: bool = False
     """Load and run the encoder and its main head alone."""
     device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
@@ -60,7 +65,11 @@ class Predict:
         from coranet.experiments.launch import find_device
 
         trained = Trained.load(
-            self.run, find_device(self.device), uncertainty=not self.no_uncertainty, stride=self.stride
+            self.run,
+            find_device(self.device),
+            uncertainty=not self.no_uncertainty,
+            stride=self.stride,
+            best=self.best,
         )
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
         say(f"A network of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
@@ -71,6 +80,7 @@ class Predict:
                 only=getattr(trained.run.split, self.only) if self.only else None,
                 probabilities=self.probabilities,
                 masks=self.masks,
+                scores=self.scores,
                 dataset=self.dataset,
                 gaps=self.allow_gaps,
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),

@@ -69,6 +69,13 @@ class Grid:
         return self.geometry.spacing
 
     @property
+    def planes(self) -> int | None:
+        """The axis along which its slices are stacked, where slices are what such a scan is trained on; else None."""
+        if choose_dims(self.turned_shape, self.turned_spacing) == 3:
+            return None
+        return through_plane_axis(self.turned_shape, self.turned_spacing)
+
+    @property
     def inside(self) -> tuple[slice, slice, slice]:
         """The box of store voxels whose centres lie in the scan; the rest is padding."""
         axes = zip(self.shape, self.scale, self.offset, self.turned_shape, strict=True)
@@ -156,6 +163,11 @@ def through_plane_axis(shape: Sequence[float], spacing: Sequence[float]) -> int:
     """The axis along which slices were taken: one of a single voxel, else of the widest spacing, else the last."""
     widest = max(spacing) * (1 - 1e-3)  # headers round
     return max(range(len(shape)), key=lambda axis: (shape[axis] == 1, spacing[axis] >= widest, axis))
+
+
+def choose_dims(shape: Sequence[float], spacing: Sequence[float]) -> int:
+    """Volumes where scans have at least 24 voxels along each axis, none more than three times as long as another."""
+    return 3 if min(shape) >= 24 and max(spacing) <= 3 * min(spacing) else 2
 
 
 def mismatch(first: Geometry, second: Geometry) -> str:

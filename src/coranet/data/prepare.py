@@ -46,6 +46,7 @@ __all__ = [
     "prepare_case",
     "restore_labels",
     "restore_probabilities",
+    "restore_score",
 ]
 
 OTHER_GRID = "Resample it to the grid of the other, or copy the header if only that is wrong"
@@ -219,6 +220,13 @@ def _slabs(
         channel += 1
         if scan := _take(images, first):
             warnings += scan.warnings
+
+
+def restore_score(score: NDArray[Any], grid: Grid) -> NDArray[np.float32]:
+    """A score `(X, Y, Z)` of the store on the scan's own grid, linear between voxels; what the store never held is 0."""
+    beside_background = np.broadcast_to(score, (2, *score.shape))  # only background is filled up to a sum of one
+    _, restored = restore_probabilities(beside_background, grid)
+    return np.array(restored)
 
 
 def label_values(volume: Volume) -> NDArray[np.uint8]:

@@ -40,14 +40,13 @@ class Room:
         size = images.nbytes
         if self.device.type != "cpu" and size <= self.on_device:
             self.on_device -= size
-            return torch.from_numpy(np.array(images, order="C")).to(self.device).unbind()
+            return _shared(np.ascontiguousarray(images)).to(self.device).unbind()
         if size <= self.on_host:
             self.on_host -= size
-            kept = torch.from_numpy(np.array(images, order="C"))  # a copy: the store is read-only
-            return (kept.pin_memory() if self.device.type == "cuda" else kept).unbind()
-        with warnings.catch_warnings():  # that PyTorch knows no read-only tensors: nothing writes to these
-            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            return torch.from_numpy(images).unbind()
+            if self.device.type == "cuda":
+                return _shared(np.ascontiguousarray(images)).pin_memory().unbind()
+            return torch.from_numpy(np.array(images, order="C")).unbind()  # a copy: what is mapped is on disk
+        return _shared(images).unbind()
 
     def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Something to write to, where there is room for it; on disk it is a file that goes when it is no longer used."""
@@ -61,3 +60,10 @@ class Room:
         with tempfile.TemporaryFile() as file:
             mapped = np.memmap(file, np.uint8, "w+", shape=(max(size, 1),))
         return torch.from_numpy(mapped)[:size].view(dtype).view(shape)
+
+
+def _shared(images: NDArray[Any]) -> Tensor:
+    """Mapped images as a tensor that is not written to: of those that lie together, nothing is copied before its time."""
+    with warnings.catch_warnings():  # that PyTorch knows no read-only tensors
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(images)

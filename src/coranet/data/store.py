@@ -4,6 +4,9 @@
     images.bin    float32, case after case, each `(C, X, Y, Z)`
     labels.bin    uint8, the labelled cases, each `(X, Y, Z)`
 
+Of a case that is trained on slice by slice, the axis of its `planes` comes before the other two of space, so that what is
+read together lies together: stacked along Z, it is `(C, Z, X, Y)` and `(Z, X, Y)`.
+
 A store is written beside its place and moved there whole, so that one that exists is complete and never changes.
 """
 
@@ -26,7 +29,17 @@ from numpy.typing import NDArray
 
 from coranet.errors import InputError
 
-FORMAT = "coranet-store-2"
+FORMAT = "coranet-store-3"
+
+
+def as_stored(array: NDArray[Any], planes: int | None) -> NDArray[Any]:
+    """A view of `(..., X, Y, Z)` as it lies in a file: the axis of its planes before the other two."""
+    return array if planes is None else np.moveaxis(array, planes - 3, -3)
+
+
+def as_seen(array: NDArray[Any], planes: int | None) -> NDArray[Any]:
+    """The inverse of `as_stored`."""
+    return array if planes is None else np.moveaxis(array, -3, planes - 3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +55,20 @@ class StoredCase:
     """Whether it is a training case, or a test case that a split trains or validates on."""
     grid: Mapping[str, Any]
     """How the input's grid became the store's; read by `data.prepare`."""
+    planes: int | None
+    """The axis of space whose planes lie one after the other; None where all lie as `shape` says."""
 
     @property
     def labelled(self) -> bool:
         """Whether the store holds its label."""
         return self.label_at is not None
+
+    @property
+    def stored_shape(self) -> tuple[int, int, int, int]:
+        """Of its image in the file."""
+        channels, *space = self.shape
+        first = space.pop(self.planes or 0)
+        return channels, first, space[0], space[1]
 
 
 @dataclass(frozen=True)
@@ -107,13 +129,15 @@ class Store:
     def image(self, name: str) -> NDArray[np.float32]:
         """`(C, X, Y, Z)`, mapped and not to be written to."""
         case = self.cases[name]
-        return np.memmap(self.path / "images.bin", np.float32, "r", 4 * case.image_at, case.shape)
+        mapped = np.memmap(self.path / "images.bin", np.float32, "r", 4 * case.image_at, case.stored_shape)
+        return as_seen(mapped, case.planes)
 
     def label(self, name: str) -> NDArray[np.uint8]:
         """`(X, Y, Z)`, mapped and not to be written to."""
         case = self.cases[name]
         assert case.label_at is not None, f"{name} has no label"
-        return np.memmap(self.path / "labels.bin", np.uint8, "r", case.label_at, case.shape[1:])
+        mapped = np.memmap(self.path / "labels.bin", np.uint8, "r", case.label_at, case.stored_shape[1:])
+        return as_seen(mapped, case.planes)
 
 
 class StoreWriter:
@@ -143,13 +167,21 @@ class StoreWriter:
         label: NDArray[np.uint8] | None,
         grid: Mapping[str, Any],
         part: Literal["Tr", "Ts"] = "Tr",
+        planes: int | None = None,
     ) -> None:
-        """Append a case."""
-        entry = {"name": name, "patient": patient, "part": part, "shape": list(image.shape), "grid": grid}
+        """Append a case, `(C, X, Y, Z)` and `(X, Y, Z)`; `planes` as of `Grid.planes`."""
+        entry = {
+            "name": name,
+            "patient": patient,
+            "part": part,
+            "shape": list(image.shape),
+            "grid": grid,
+            "planes": planes,
+        }
         digest = hashlib.sha256()
         for file, array in (("images.bin", image), ("labels.bin", label)):
             if array is not None:
-                data = np.ascontiguousarray(array).data
+                data = np.ascontiguousarray(as_stored(array, planes)).data
                 digest.update(data)
                 self.files[file].write(data)
         self.enter(entry, digest.hexdigest()[:16], labelled=label is not None)

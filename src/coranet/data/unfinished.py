@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from coranet.data.store import StoreWriter
+from coranet.data.store import StoreWriter, as_stored
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
@@ -71,20 +71,28 @@ class PieceFiles:
     def __init__(self, folder: Path, number: int) -> None:
         self.image, self.label, self.words = (folder / f"{number:06d}.{kind}" for kind in ("image", "label", "json"))
 
-    def write_image(self, slabs: Iterable[NDArray[np.float32]]) -> Hash:
-        """Write an image as it comes; the hash of its voxels, to go on with."""
+    def write_image(self, slabs: Iterable[NDArray[np.float32]], size: int, planes: int | None) -> Hash:
+        """Write an image as it comes, some of its `size` planes `(n, Y, Z)` across X at a time.
+
+        Returns:
+            The hash of its voxels as they are stored, to go on with.
+        """
         digest = hashlib.sha256()
         with _in_one_move(self.image) as file:
-            for slab in slabs:
-                digest.update(slab.data)
-                file.write(slab.data)
+            for at, voxels in _places(slabs, size, planes):
+                file.seek(4 * at)
+                file.write(voxels.data)
+            count = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            _add_bytes(digest, file, count)
         return digest
 
-    def write_label(self, label: NDArray[np.uint8], digest: Hash) -> None:
+    def write_label(self, label: NDArray[np.uint8], digest: Hash, planes: int | None) -> None:
         """Write a label, and add it to the hash."""
-        digest.update(label.data)
+        voxels = np.ascontiguousarray(as_stored(label, planes)).data
+        digest.update(voxels)
         with _in_one_move(self.label) as file:
-            file.write(label.data)
+            file.write(voxels)
 
     def finish(self, piece: Piece) -> None:
         """Say that the voxels are all there; last of all, so that what is said is true."""
@@ -102,11 +110,33 @@ class PieceFiles:
             file.unlink(missing_ok=True)
 
 
+def _places(
+    slabs: Iterable[NDArray[np.float32]], size: int, planes: int | None
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Voxels that lie together in the file, and which of the file's the first of them is."""
+    done = 0
+    for slab in slabs:
+        channel, first = divmod(done, size)
+        if planes in (None, 0):
+            yield done * slab[0].size, slab
+        else:
+            stack = np.ascontiguousarray(as_stored(slab, planes))  # (planes, n, width)
+            for number, part in enumerate(stack):
+                yield ((channel * len(stack) + number) * size + first) * part.shape[1], part
+        done += len(slab)
+
+
+def _add_bytes(digest: Hash, file: BinaryIO, count: int) -> None:
+    """Take in the next bytes of a file, as far as there are any."""
+    for start in range(0, count, _CHUNK):
+        digest.update(file.read(min(_CHUNK, count - start)))
+
+
 @contextmanager
 def _in_one_move(path: Path) -> Iterator[BinaryIO]:
     """A file of this process alone: one whose parent was killed may still be at the same case."""
     beside = path.with_suffix(f"{path.suffix}-{os.getpid()}")
-    with beside.open("wb") as file:
+    with beside.open("w+b") as file:
         yield file
     beside.replace(path)
 
@@ -181,8 +211,7 @@ class ResumableWriter(StoreWriter):
         for name, size, count in parts:
             with (self.inner / name).open("rb") as file:
                 file.seek(size * self.voxels[name])
-                for start in range(0, size * count, _CHUNK):
-                    digest.update(file.read(min(_CHUNK, size * count - start)))
+                _add_bytes(digest, file, size * count)
         return digest.hexdigest()[:16] == piece.hash
 
     def _count(self, piece: Piece) -> None:

@@ -44,10 +44,11 @@ def carry_out(task: Task) -> tuple[int, Piece, bool]:
     case = task.case
     labels = (source.read() for source in (case.label,) if source is not None)
     opened = open_case((image.read() for image in case.images), labels, task.settings)
-    digest = files.write_image(opened.slabs)
+    planes = opened.grid.planes
+    digest = files.write_image(opened.slabs, opened.grid.shape[0], planes)
     label = opened.place_label()
     if label is not None:
-        files.write_label(label, digest)
+        files.write_label(label, digest, planes)
     piece = Piece(
         key=task.key,
         entry={
@@ -56,6 +57,7 @@ def carry_out(task: Task) -> tuple[int, Piece, bool]:
             "part": case.part,
             "shape": [len(case.images), *opened.grid.shape],
             "grid": opened.grid.to_json(),
+            "planes": planes,
         },
         hash=digest.hexdigest()[:16],
         labelled=label is not None,

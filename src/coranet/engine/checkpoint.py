@@ -17,6 +17,8 @@ from coranet.files import write_atomically
 
 FORMAT = "coranet-checkpoint-1"
 LAST = "last.pt"
+BEST = "best.pt"
+"""The weights that did best on validation cases, where there are some."""
 
 
 def save(path: Path, content: Mapping[str, Any]) -> None:

@@ -76,6 +76,8 @@ class Train:
     """How often over the run validation cases are scored and a picture is kept."""
     log_every: int = 10
     """Steps between two lines of the log."""
+    keep_maps: bool = False
+    """Keep what is stored of unlabelled images at every refresh, in `maps/<step>.npz`, and not only the newest."""
 
     def __post_init__(self) -> None:
         intervals = (self.log_every, *(n for n in (self.save_every, self.epoch) if n is not None))

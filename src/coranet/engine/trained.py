@@ -17,7 +17,7 @@ from coranet.data.build import fill_gaps
 from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import scan_cases
 from coranet.data.pools import Patches
-from coranet.data.prepare import Preparation, prepare_case, restore_labels, restore_probabilities
+from coranet.data.prepare import Preparation, prepare_case, restore_labels, restore_probabilities, restore_score
 from coranet.data.readers import Volume
 from coranet.data.readers.nifti import write
 from coranet.data.store import Store
@@ -40,6 +40,8 @@ class Answer:
     """`(x, y, z)`."""
     uncertain: NDArray[np.uint8] | None
     """`(x, y, z)`, 1 where the prediction should be looked at."""
+    score: NDArray[np.float32] | None
+    """`(x, y, z)`, larger where less certain, where it was asked for."""
     probabilities: NDArray[np.float32] | None
     """`(K, x, y, z)`, where they were asked for."""
     masks: Mapping[str, NDArray[np.uint8]]
@@ -56,12 +58,30 @@ class Trained:
 
     @classmethod
     def load(
-        cls, folder: Path, device: torch.device, *, uncertainty: bool = True, stride: tuple[int, ...] | None = None
+        cls,
+        folder: Path,
+        device: torch.device,
+        *,
+        uncertainty: bool = True,
+        stride: tuple[int, ...] | None = None,
+        best: bool = False,
     ) -> Trained:
-        """From a run folder; windows lie `stride` voxels apart, or as the run says."""
+        """From a run folder.
+
+        Args:
+            folder: that `coranet train` made.
+            device: to predict on.
+            uncertainty: load what is needed to say what is uncertain.
+            stride: voxels between windows; the run's own where none is given.
+            best: the weights that did best on validation cases instead of the last ones.
+        """
         run = Run.read(folder)
         stride = _stride_of(run, stride)
-        source = folder / checkpoint.LAST
+        source = folder / (checkpoint.BEST if best else checkpoint.LAST)
+        if best and not source.exists():
+            raise InputError(
+                f"{folder}: has no best weights: it was trained without validation cases. Use the last ones."
+            )
         nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
         checkpoint.load_weights(nets, checkpoint.load(source, torch.device("cpu"))["nets"], source)
         net = run.method.inference_net(nets, uncertainty=uncertainty).eval()
@@ -89,7 +109,7 @@ class Trained:
         """
         if isinstance(image, str | Path):
             (case,) = scan_cases(Path(image), self.run.data.channels)
-            return self.predict_volumes([image.read() for image in case.images], probabilities=True)
+            return self.predict_volumes([image.read() for image in case.images], probabilities=True, scores=True)
         if not 2 <= image.ndim <= 4:
             raise InputError(f"An image has 2 axes, 3, or 4 with channels first; this one has {image.ndim}.")
         image = image[..., None] if image.ndim == 2 else image
@@ -98,9 +118,13 @@ class Trained:
         affine = ((sx, 0.0, 0.0, 0.0), (0.0, sy, 0.0, 0.0), (0.0, 0.0, sz, 0.0), (0.0, 0.0, 0.0, 1.0))
         x, y, z = channels.shape[1:]
         geometry = Geometry(shape=(x, y, z), affine=affine)
-        return self.predict_volumes([Volume(channel, geometry) for channel in channels], probabilities=True)
+        return self.predict_volumes(
+            [Volume(channel, geometry) for channel in channels], probabilities=True, scores=True
+        )
 
-    def predict_volumes(self, volumes: Sequence[Volume], *, probabilities: bool = False) -> Answer:
+    def predict_volumes(
+        self, volumes: Sequence[Volume], *, probabilities: bool = False, scores: bool = False
+    ) -> Answer:
         """Of a scan's channels."""
         if len(volumes) != self.run.data.channels:
             raise InputError(f"The run was trained on {self.run.data.channels} channels; the scan has {len(volumes)}.")
@@ -118,21 +142,23 @@ class Trained:
             gpus = [self.device] if self.device.type == "cuda" else []
             with torch.random.fork_rng(gpus):  # estimators that draw at random say the same of a scan every time
                 torch.manual_seed(mix(self.run.seed, "predict"))
-                whole = self._assemble(images, soft=probabilities or resampled)
+                whole = self._assemble(images, soft=probabilities or resampled, scores=scores)
 
             def restored(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
                 return restore_labels(window.join(mask), prepared.grid)
 
             label, uncertain, soft = whole.pop("label"), whole.pop("uncertain", None), whole.pop("probabilities", None)
+            score = whole.pop("score", None)
             shares = None if soft is None else restore_probabilities(window.join(soft), prepared.grid)
             return Answer(
                 label=restored(label) if shares is None else shares.argmax(axis=0).astype(np.uint8),
                 uncertain=None if uncertain is None else restored(uncertain),
+                score=None if score is None else restore_score(window.join(score), prepared.grid),
                 probabilities=shares if probabilities else None,
                 masks={name: restored(mask) for name, mask in whole.items()},
             )
 
-    def _assemble(self, images: Tensor, *, soft: bool) -> dict[str, NDArray[Any]]:
+    def _assemble(self, images: Tensor, *, soft: bool, scores: bool) -> dict[str, NDArray[Any]]:
         """What is said of images `(N, C, *S)`, gathered from parts: maps `(N, *S)`, and probabilities `(N, K, *S)`."""
         shape = (len(images), *images.shape[2:])
         whole: dict[str, NDArray[Any]] = {}
@@ -142,6 +168,9 @@ class Trained:
                 maps |= {"uncertain": prediction.regions.uncertain, **prediction.regions.maps}
             for name, values in maps.items():
                 whole.setdefault(name, np.zeros(shape, np.uint8))[place] = values.to(torch.uint8).cpu().numpy()
+            if scores and prediction.regions is not None:
+                score = prediction.regions.score.float().cpu().numpy()
+                whole.setdefault("score", np.zeros(shape, np.float32))[place] = score
             if soft:
                 found = prediction.probabilities.float().cpu().numpy()
                 if "probabilities" not in whole:
@@ -157,6 +186,7 @@ class Trained:
         only: Collection[str] | None = None,
         probabilities: bool = False,
         masks: bool = False,
+        scores: bool = False,
         dataset: str | None = None,
         gaps: bool = False,
         on_progress: Callable[[int, int, str], None] | None = None,
@@ -169,6 +199,7 @@ class Trained:
             only: the cases, by name.
             probabilities: write them too.
             masks: write what else the method shows.
+            scores: write the score behind the uncertain region.
             dataset: how the folder is laid out, one of `DATASETS`; a folder of scans where it is not given.
             gaps: fill slices that are missing from a DICOM series.
             on_progress: told `(done, total, case)` after each.
@@ -176,6 +207,8 @@ class Trained:
         Returns:
             The names of the cases.
         """
+        if scores and not self.predictor.uncertainty:
+            raise InputError("--scores: there is no score without uncertainty. Leave --no-uncertainty away.")
         if Store.is_store(scans):
             raise InputError(f"{scans}: is a prepared store. Give the folder it was made of, with --dataset as then.")
         every = read_dataset(scans, dataset).cases if dataset else scan_cases(scans, self.run.data.channels)
@@ -192,11 +225,13 @@ class Trained:
             raise InputError(f"{out}: cannot be made ({error.strerror}). Choose another folder with --out.") from error
         for number, case in enumerate(cases, start=1):
             volumes = [image.read() for image in case.images]
-            answer = self.predict_volumes(volumes, probabilities=probabilities)
+            answer = self.predict_volumes(volumes, probabilities=probabilities, scores=scores)
             geometry, flat = volumes[0].geometry, volumes[0].flat
             write(out / f"{case.name}.nii.gz", answer.label, geometry, flat=flat)
             if answer.uncertain is not None:
                 write(out / f"{case.name}_uncertain.nii.gz", answer.uncertain, geometry, flat=flat)
+            if answer.score is not None:
+                write(out / f"{case.name}_score.nii.gz", answer.score, geometry, flat=flat)
             for name, mask in answer.masks.items() if masks else ():
                 write(out / f"{case.name}_{name}.nii.gz", mask, geometry, flat=flat)
             if answer.probabilities is not None:

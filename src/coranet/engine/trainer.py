@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from coranet.data.batches import Batches, mix
+from coranet.data.kept import keep_maps
 from coranet.data.pools import CaseMemory, Pool, Slices
 from coranet.data.residency import Room
 from coranet.data.store import Store
@@ -84,6 +85,8 @@ class Trainer:
         """Whether anything was written to memory since it was saved."""
         self.journal = Journal(folder / "log.jsonl", listeners)
         self.done = self.updates = 0
+        self.best = float("-inf")
+        """The highest mean Dice of validation cases so far."""
         self.stop_signal: int | None = None
 
     def _make_nets(self) -> dict[str, nn.Module]:
@@ -174,6 +177,7 @@ class Trainer:
 
     def _log(self, stretch: Stretch, *, check: bool = False) -> None:
         terms, measures = self.journal.read()  # waits for the device
+        val = self.predictor().dice(self.val, self.run.data.classes) if check and self.val else None
         self.journal.write(
             Record(
                 step=self.done,
@@ -184,9 +188,12 @@ class Trainer:
                 lr=rate(self.run.optim, self.done - 1, self.run.train.steps),
                 terms=terms,
                 measures=measures,
-                val=self.predictor().dice(self.val, self.run.data.classes) if check and self.val else None,
+                val=val,
             )
         )
+        if val and val["mean"] > self.best:
+            self.best = val["mean"]
+            checkpoint.save(self.folder / checkpoint.BEST, {"step": self.done, "nets": self._weights()})
 
     def _refresh(self, step: int) -> None:
         """Ask the method what to keep of every unlabelled image, and put it on disk for checkpoints to name."""
@@ -197,6 +204,8 @@ class Trainer:
                 raise Interrupted(self.done, self.stop_signal)
             self.memory.write(index, self.run.method.remember(prediction), planes)
         self._save_memory(step)
+        if self.run.train.keep_maps:
+            keep_maps(self.folder / "maps" / f"{step:07d}.npz", self.unlabelled, self.memory)
 
     def _save_memory(self, step: int) -> None:
         assert self.memory is not None
@@ -222,7 +231,8 @@ class Trainer:
         content = {
             "step": self.done,
             "updates": self.updates,
-            "nets": {name: net.state_dict() for name, net in self.nets.items()},
+            "nets": self._weights(),
+            "best": self.best,
             "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
             "memory": self.memory_file,
         }
@@ -232,6 +242,9 @@ class Trainer:
                 old.unlink()
         self.saved = time.monotonic()
 
+    def _weights(self) -> dict[str, dict[str, Tensor]]:
+        return {name: net.state_dict() for name, net in self.nets.items()}
+
     def resume(self) -> None:
         """Continue from the newest state."""
         source = self.folder / checkpoint.LAST
@@ -240,6 +253,7 @@ class Trainer:
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(content["optimizers"][name])
         self.done, self.updates, self.memory_file = content["step"], content["updates"], content["memory"]
+        self.best = content.get("best", self.best)
         if self.memory_file and self.memory:
             self.memory.load(checkpoint.load(self.folder / self.memory_file, torch.device("cpu"))["maps"])
         self.journal.keep_until(self.done)

@@ -1,7 +1,17 @@
 """From predictions and labels to scores: per case, per class and, where asked, per slice."""
 
+from coranet.evaluation.calibration import CalibrationRow, Calibrations, evaluate_calibration
 from coranet.evaluation.folders import evaluate
 from coranet.evaluation.rows import Row, score_pair, score_slices
 from coranet.evaluation.scores import Scores
 
-__all__ = ["Row", "Scores", "evaluate", "score_pair", "score_slices"]
+__all__ = [
+    "CalibrationRow",
+    "Calibrations",
+    "Row",
+    "Scores",
+    "evaluate",
+    "evaluate_calibration",
+    "score_pair",
+    "score_slices",
+]

@@ -2,18 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from coranet.data.datasets.names import scans, stem
 from coranet.data.grid import mismatch
 from coranet.data.problem import FileError
 from coranet.data.readers import label_source
 from coranet.evaluation.classes import class_map, classes_that_occur, declared_classes
-from coranet.evaluation.rows import Row, score_pair, score_slices
+from coranet.evaluation.rows import Classes, Row, score_pair, score_slices
 from coranet.evaluation.scores import Scores
+from coranet.types import Geometry
 
-_NOT_CLASSES = ("_uncertain", "_probabilities", "_conservative", "_radical")
+_NOT_CLASSES = ("_uncertain", "_score", "_probabilities", "_conservative", "_radical")
 """How the names of maps that accompany a prediction end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A prediction and its label as maps of classes, on one grid."""
+
+    case: str
+    file: Path
+    """Of the prediction."""
+    prediction: NDArray[np.uint8]
+    """`(x, y, z)`."""
+    label: NDArray[np.uint8]
+    """`(x, y, z)`."""
+    geometry: Geometry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """The files to score, each prediction with its label, and the classes they may hold."""
+
+    predicted: dict[str, Path]
+    """By case, in their natural order."""
+    labelled: dict[str, Path]
+    """By case; there may be more of them."""
+    classes: Classes
+
+    def read(self) -> Iterator[Pair]:
+        """One after the other.
+
+        Raises:
+            InputError: a pair does not lie on one grid, a value is no class.
+        """
+        for case, file in self.predicted.items():
+            prediction, label = label_source(file).read(), label_source(self.labelled[case]).read()
+            if difference := mismatch(prediction.geometry, label.geometry):
+                message = f"does not lie on the grid of its label {self.labelled[case]}: {difference}"
+                raise FileError(file, message, "Resample the prediction to the grid of the label")
+            yield Pair(
+                case=case,
+                file=file,
+                prediction=class_map(prediction, self.classes),
+                label=class_map(label, self.classes),
+                geometry=label.geometry,
+            )
 
 
 def evaluate(predictions: Path, labels: Path, *, per_slice: bool = False) -> Scores:
@@ -25,6 +75,23 @@ def evaluate(predictions: Path, labels: Path, *, per_slice: bool = False) -> Sco
     Raises:
         InputError: nothing to score, a prediction has no label, a pair does not lie on one grid, a value is no class.
     """
+    pairs = pair_up(predictions, labels)
+    rows: list[Row] = []
+    slices: list[Row] = []
+    for pair in pairs.read():
+        scored = pair.prediction, pair.label, pairs.classes, pair.geometry.spacing
+        rows += score_pair(*scored, case=pair.case)
+        slices += score_slices(*scored, case=pair.case) if per_slice else ()
+    unpredicted = [case for case in pairs.labelled if case not in pairs.predicted]
+    return Scores(rows=tuple(rows), slices=tuple(slices), notes=_notes(unpredicted, len(pairs.labelled)))
+
+
+def pair_up(predictions: Path, labels: Path) -> Pairs:
+    """Find each prediction's label by its name, or set one file beside another.
+
+    Raises:
+        InputError: nothing to score, or a prediction has no label.
+    """
     predicted, labelled = _cases(predictions), _cases(labels)
     if predictions.is_file() and labels.is_file():
         labelled = dict(zip(predicted, labelled.values(), strict=True))
@@ -32,19 +99,7 @@ def evaluate(predictions: Path, labels: Path, *, per_slice: bool = False) -> Sco
     classes = declared_classes(predictions, labels)
     if classes is None:
         classes = classes_that_occur(file for case in predicted for file in (predicted[case], labelled[case]))
-
-    rows: list[Row] = []
-    slices: list[Row] = []
-    for case, file in predicted.items():
-        prediction, label = label_source(file).read(), label_source(labelled[case]).read()
-        if difference := mismatch(prediction.geometry, label.geometry):
-            message = f"does not lie on the grid of its label {labelled[case]}: {difference}"
-            raise FileError(file, message, "Resample the prediction to the grid of the label")
-        pair = class_map(prediction, classes), class_map(label, classes), classes, label.geometry.spacing
-        rows += score_pair(*pair, case=case)
-        slices += score_slices(*pair, case=case) if per_slice else ()
-    unpredicted = [case for case in labelled if case not in predicted]
-    return Scores(rows=tuple(rows), slices=tuple(slices), notes=_notes(unpredicted, len(labelled)))
+    return Pairs(predicted=predicted, labelled=labelled, classes=classes)
 
 
 def _cases(path: Path) -> dict[str, Path]:

@@ -52,6 +52,8 @@ class Compare:
     options: Options
     """Of every run."""
     exam: Exam
+    best: bool = False
+    """Score the weights that did best on validation cases too, where there are some."""
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -60,7 +62,7 @@ class Compare:
 
     def folder(self, job: Job) -> Path:
         """A job's run."""
-        return self.out / f"{re.sub(r'[^A-Za-z0-9._=]+', '-', job.row).strip('-.')}-seed{job.seed}"
+        return self.out / run_name(job.row, job.seed)
 
     def options_of(self, job: Job) -> Options:
         """The shared ones, and the row's own."""
@@ -102,6 +104,11 @@ def prepare(
     make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
     _keep_settings(compare)
     return compare
+
+
+def run_name(row: str, seed: int) -> str:
+    """The folder of a row's run."""
+    return f"{re.sub(r'[^A-Za-z0-9._=]+', '-', row).strip('-.')}-seed{seed}"
 
 
 def split_rows(text: str) -> tuple[str, ...]:

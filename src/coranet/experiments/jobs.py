@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.process import BaseProcess
 
+from coranet.engine.checkpoint import BEST
 from coranet.engine.log import Listener
 from coranet.engine.signals import Interrupted, stop_requests
 from coranet.engine.trained import Trained
@@ -75,15 +76,19 @@ def _run(compare: Compare, job: Job, listeners: Sequence[Listener], say: Say, on
     folder, options = compare.folder(job), compare.options_of(job)
     begun = (folder / "run.json").exists()
     train(compare.data, folder, options, resume=begun, listeners=listeners, say=say, on_progress=on_progress)
-    trained = Trained.load(folder, find_device(options.device))
-    trained.predict_files(
-        compare.exam.images,
-        folder / "predictions",
-        only=compare.exam.cases,
-        masks=True,
-        on_progress=lambda done, total, name: on_progress("predicting", done, total),
-    )
-    evaluate(folder / "predictions", compare.exam.labels).write_csv(folder / "scores.csv")
+    weights = ["best"] if compare.best and (folder / BEST).exists() else []
+    for which in (*weights, "last"):  # the last scores are what says that a run is finished
+        trained = Trained.load(folder, find_device(options.device), best=which == "best")
+        ending = "-best" if which == "best" else ""
+        trained.predict_files(
+            compare.exam.images,
+            folder / f"predictions{ending}",
+            only=compare.exam.cases,
+            masks=True,
+            on_progress=lambda done, total, name: on_progress("predicting", done, total),
+        )
+        scores = evaluate(folder / f"predictions{ending}", compare.exam.labels)
+        scores.write_csv(folder / f"scores{ending}.csv")
 
 
 def attempt_together(compare: Compare, jobs: Sequence[Job], most: int, say: Say) -> dict[Job, str]:

@@ -17,13 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coranet.data.facts import Facts
+from coranet.data.grid import choose_dims
 from coranet.data.prepare import Preparation
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.experiments.presets.auto import auto_preparation, auto_run
 from coranet.experiments.presets.field import la_run, released_run
 from coranet.experiments.presets.paper import acdc_run, paper_preparation, paper_run, parameter_note
-from coranet.experiments.presets.scans import Scans, choose_dims, describe, typical
+from coranet.experiments.presets.scans import Scans, describe, typical
 from coranet.methods import Method
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -42,11 +42,6 @@ class Scans:
         # GPUs before Ampere only pretend to know bf16, and are slow at it.
         half = torch.cuda.get_device_capability(self.device) >= (8, 0)
         return Accel(precision="bf16" if half else "fp32", channels_last=True, graphs=True, fused=True)
-
-
-def choose_dims(shape: Sequence[float], spacing: Sequence[float]) -> int:
-    """Volumes where scans have at least 24 voxels along each axis, none more than three times as long as another."""
-    return 3 if min(shape) >= 24 and max(spacing) <= 3 * min(spacing) else 2
 
 
 def typical(store: Store) -> tuple[list[float], list[float]]:

@@ -1,0 +1,92 @@
+"""`coranet reproduce`."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from coranet.cli.compare import run_alone, show_rows
+from coranet.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce:
+    """Make a table or figure of the paper again: run what is missing, and show ours, the paper's and the difference.
+
+    NAME is table2 to table9, fig1 to fig9, efficiency, weights, or all. Runs are shared between names, what is finished is
+    not done again, and what was cut off is continued by the same command. Where the paper's own set is not there, an open
+    one stands for it: `docs/results.md` says which.
+    """
+
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+    """What to make: table2 ... table9, fig1 ... fig9, efficiency, weights, all."""
+    data: Annotated[
+        Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the environment's CORANET_DATA)")
+    ] = None
+    """A folder that holds sets as they were downloaded, each in a folder of its name (acdc, sunnybrook, la, hippocampus,
+    pancreas, endocardium), or the folder of one of them."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/paper")
+    """Where runs, tables/, figures/ and evidence.html go."""
+    sets: Annotated[str | None, tyro.conf.arg(metavar="A,B", help_behavior_hint="(default: all that are there)")] = None
+    """Use only these sets: sunnybrook, acdc-lv, acdc, la, hippocampus, ..."""
+    seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 3
+    """Train each so often."""
+    steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: each set's own)")] = None
+    """Of every run."""
+    short: bool = False
+    """A few steps on the phantom: shows that all of it runs, and nothing else."""
+    jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """Runs at a time, as processes that share the device."""
+    device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
+        None
+    )
+    """cpu, cuda or cuda:1."""
+    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the user's cache)")] = None
+    """Where prepared scans are kept."""
+
+    def __call__(self) -> int:
+        """Run what is missing, then write."""
+        from coranet.cli.show import counting, say
+        from coranet.engine.signals import Interrupted
+        from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, run_cells
+        from coranet.report import show_evidence, write_evidence
+
+        names = NAMES if self.name == "all" else (self.name,)
+        if not set(names) <= set(NAMES):
+            raise InputError(f"{self.name}: no table or figure is called that. There are {', '.join(NAMES)}, and all.")
+        if min(self.jobs, self.seeds) < 1:
+            raise InputError("--jobs and --seeds are at least 1.")
+        request = Request(
+            out=self.out,
+            data=self.data,
+            seeds=1 if self.short else self.seeds,
+            steps=self.steps,
+            short=self.short,
+            jobs=self.jobs,
+            device=self.device,
+            cache=self.cache,
+            only=tuple(self.sets.split(",")) if self.sets else (),
+        )
+        failed = False
+        for name in names:
+            cells = cells_of(name, request.sets()) if name != "fig2" else {}
+            with counting() as on_progress:
+                try:
+                    errors = run_cells(cells, request, run_alone, say, on_progress)
+                except Interrupted as stop:
+                    say(f"Stopped by {signal.Signals(stop.signum).name}. Continue with the same command.")
+                    return 128 + stop.signum
+            for setting, found in errors.items():
+                failed = True
+                for row, error in found.items():
+                    say(f"{setting.name}, {row}: failed. {error}")
+        page, parts = write_evidence(self.out, names)
+        for title, rows in show_evidence(parts):
+            say(title)
+            show_rows(rows)
+        say(f"Tables and pictures: {page}")
+        return 1 if failed else 0

@@ -1,0 +1,154 @@
+"""From the name of a table or figure to its finished runs.
+
+    OUT/scans/<set>/                    scans, where they had to be laid out
+    OUT/<setting>/split.json            who is labelled, unlabelled and kept for test
+    OUT/<setting>/compare.json          what its runs share
+    OUT/<setting>/<row>-seed<n>/        a run
+
+Tables share runs: what one has finished, another finds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from coranet.data.datasets.folder import read_folder
+from coranet.errors import InputError
+from coranet.experiments import compare, jobs
+from coranet.experiments.compare import Compare, Job
+from coranet.experiments.launch import OnProgress, Say
+from coranet.experiments.options import Options
+from coranet.experiments.paper.figures import FIGURES
+from coranet.experiments.paper.sets import SETS, find_scans, lay_out, split_of
+from coranet.experiments.paper.tables import RECIPES, ROLES, TABLES, Setting, places_of, setting_of
+
+DATA = "CORANET_DATA"
+"""The environment variable that says where sets are, where `--data` does not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked for, beside a name."""
+
+    out: Path
+    data: Path | None = None
+    """A folder with sets, or one of them."""
+    seeds: int = 3
+    steps: int | None = None
+    """Instead of each set's own."""
+    short: bool = False
+    """A few steps on the phantom: whether it runs, not what it shows."""
+    jobs: int = 1
+    device: str | None = None
+    cache: Path | None = None
+    only: Sequence[str] = ()
+    """The sets, where not all that are there."""
+
+    def sets(self) -> Mapping[str, Path | None]:
+        """The folder of every set there is; generated ones have none yet."""
+        if self.short:
+            return {role.short: None for role in ROLES.values()}
+        data = self.data or (Path(os.environ[DATA]) if os.environ.get(DATA) else None)
+        if data is None:
+            raise InputError(
+                f"Where are the scans? Give a folder that holds the sets with --data, or name it in {DATA}; docs/datasets.md"
+                " says where to get them. With --short the phantom is taken, for a few steps."
+            )
+        if not data.is_dir():
+            raise InputError(f"{data}: no such folder. Give the folder that the sets lie in with --data.")
+        wanted = [name for role in ROLES.values() for name in (role.own, *role.stand_ins)]
+        found = {name: find_scans(SETS[name], data) for name in dict.fromkeys(wanted)}
+        there = {name: place for name, place in found.items() if place and (not self.only or name in self.only)}
+        if not there:
+            raise InputError(
+                f"{data}: holds none of the sets that the paper's tables are made on: {', '.join(found)}"
+                f"{' (--sets)' if self.only else ''}. Name folders like that, or give the folder of one of them."
+            )
+        return there
+
+
+Cells = Mapping[Setting, tuple[str, ...]]
+"""Methods by setting."""
+
+
+NAMES = (*TABLES, *FIGURES)
+"""All that can be made again."""
+
+
+def cells_of(name: str, there: Iterable[str]) -> Cells:
+    """The runs behind a table or figure, on the sets there are."""
+    sets, found = tuple(there), dict[Setting, dict[str, None]]()
+    if name in FIGURES:
+        pairs = [pair for needs in FIGURES[name].needs for pair in needs.settings(sets).items()]
+    else:
+        pairs = [
+            (setting_of(block, row, scans), (row.method,))
+            for block in TABLES[name].blocks
+            for scans in places_of(block, sets)
+            for row in block.rows
+        ]
+    for setting, methods in pairs:
+        found.setdefault(setting, {}).update(dict.fromkeys(methods))
+    return {setting: tuple(methods) for setting, methods in found.items()}
+
+
+def run_cells(
+    cells: Cells,
+    request: Request,
+    alone: Callable[[Compare, Job], str | None],
+    say: Say,
+    on_progress: OnProgress,
+) -> dict[Setting, dict[str, str]]:
+    """Run what is missing; returns the errors of rows that failed, by setting."""
+    sets, errors = request.sets(), dict[Setting, dict[str, str]]()
+    for setting, methods in cells.items():
+        made = prepare(setting, methods, sets[setting.scans], request, say, on_progress)
+        length = made.options.steps or "the text's"
+        say(f"{setting.name}: {len(methods)} methods, {made.seeds} seeds, {length} steps.")
+
+        def one(job: Job, made: Compare = made) -> str | None:
+            return alone(made, job)
+
+        if found := jobs.attempt_all(made, request.jobs, one, say):
+            errors[setting] = found
+    return errors
+
+
+def prepare(
+    setting: Setting,
+    methods: Sequence[str],
+    source: Path | None,
+    request: Request,
+    say: Say = lambda message: None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> Compare:
+    """A setting's comparison: scans laid out, split written, settings kept."""
+    scans = SETS[setting.scans]
+    data = lay_out(scans, source, request.out / "scans")
+    folder = request.out / setting.name
+    split, said = split_of(scans, read_folder(data).cases, setting.share)
+    folder.mkdir(parents=True, exist_ok=True)
+    split.write(folder / "split.json", source=f"{scans.title}, {setting.share}", notes=said)
+    made = compare.prepare(
+        data, folder, ",".join(methods), request.seeds, _options(setting, request, folder), say, on_progress
+    )
+    return replace(made, best=bool(split.val))
+
+
+def _options(setting: Setting, request: Request, folder: Path) -> Options:
+    scans = SETS[setting.scans]
+    recipe = RECIPES["" if request.short else setting.recipe]
+    kept = (("train.keep_maps", "true"),) if scans.options.dims == 2 else ()
+    return replace(
+        scans.options,
+        steps=request.steps or scans.steps,
+        split=folder / "split.json",
+        net=setting.net,
+        val=None,
+        device=request.device,
+        cache=request.cache,
+        overrides=(*scans.options.overrides, *recipe, *kept),
+    )

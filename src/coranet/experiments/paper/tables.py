@@ -1,0 +1,329 @@
+"""The paper's tables: which rows, which columns, on which scans, and what is printed there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from coranet.experiments.paper import printed
+from coranet.experiments.paper.printed import Printed
+
+OVERLAPS_2D = {"dsc": "DSC %", "ppv": "Prec. %", "tpr": "Rec. %", "hd": "HD voxels"}
+OVERLAPS_3D = {"dsc": "DSC %", "jaccard": "Jaccard %", "asd": "ASD voxels", "hd95": "HD95 voxels"}
+HEARTS = {"dsc:RV": "RV %", "dsc:MYO": "Myo %", "dsc:LV": "LV %", "dsc": "mean %"}
+DICE = {"dsc": "DSC %"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Runs that share all but method and seed: one folder of them."""
+
+    scans: str
+    """A name of SETS."""
+    share: str
+    """Labelled to unlabelled patients, or what else the set's protocol has."""
+    net: str | None = None
+    """The body, where it is not the preset's."""
+    recipe: str = ""
+    """Of RECIPES: what all its runs change in the set's options."""
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        parts = (self.scans, self.share.replace(":", "to").replace("%", "percent"), self.net, self.recipe)
+        return "-".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One method as a table calls it."""
+
+    label: str
+    method: str
+    """As in `coranet compare`: `coranet[regions=tta]`."""
+    printed: Printed = field(default_factory=dict)
+    share: str | None = None
+    """Another share than its block's, such as all labels."""
+    recipe: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Rows on one kind of scans."""
+
+    title: str
+    role: str
+    """A name of ROLES."""
+    rows: tuple[Row, ...]
+    columns: Mapping[str, str]
+    """Titles by metric."""
+    share: str | None = None
+    """Of the role's own shares, where None."""
+    net: str | None = None
+    recipe: str = ""
+    against: str = "Ours"
+    """The row that others are tested against."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """One table of the paper."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """What a table is about, and the sets that can show it: the paper's own first, then those that stand for it."""
+
+    own: str
+    stand_ins: tuple[str, ...]
+    short: str
+    """The phantom that stands for it in `--short`."""
+    shares: Mapping[str, str] = field(default_factory=dict)
+    """By set, where the block has none or the set has no such share."""
+
+
+ROLES: dict[str, Role] = {
+    "pancreas": Role(own="pancreas", stand_ins=("sunnybrook", "acdc-lv"), short="phantom"),
+    "endocardium": Role(own="endocardium", stand_ins=("sunnybrook",), short="phantom"),
+    "volumes": Role(
+        own="pancreas-3d",
+        stand_ins=("la", "hippocampus"),
+        short="phantom-3d",
+        shares={"pancreas-3d": "12", "la": "16", "hippocampus": "1:4", "phantom-3d": "1:4"},
+    ),
+    "hearts": Role(
+        own="acdc",
+        stand_ins=(),
+        short="phantom-hearts",
+        shares={"acdc": "14", "phantom-hearts": "1:4"},
+    ),
+}
+
+RECIPES: dict[str, tuple[tuple[str, str], ...]] = {
+    "": (),
+    "field": (
+        ("optim.kind", "sgd"),
+        ("optim.lr", "0.01"),
+        ("optim.weight_decay", "0.0001"),
+        ("optim.decay", "poly"),
+        ("train.batch", "[12,12]"),
+        ("method.dice", "1.0"),
+    ),
+}
+"""What runs of a setting change: nothing, or to what the field trains with on ACDC: SGD at 0.01 falling to 0, cross-entropy
+and Dice, 12 + 12 slices."""
+
+
+def _compared(numbers: Mapping[str, Printed]) -> tuple[Row, ...]:
+    methods = ("supervised", "pi_model", "temporal_ensembling", "mean_teacher", "ua_mt", "coranet")
+    return tuple(
+        Row(label=label, method=method, printed=numbers[label]) for label, method in zip(numbers, methods, strict=True)
+    )
+
+
+ABLATION = {
+    "seg": "coranet[self_training=false;mean_teacher=false]",
+    "seg+st": "coranet[mean_teacher=false;mask=false]",
+    "seg+st (mask)": "coranet[mean_teacher=false]",
+    "seg+mt": "coranet[self_training=false;mask=false]",
+    "seg+mt (mask)": "coranet[self_training=false]",
+    "seg+mt (mask), other reading": "coranet[self_training=false;consistency_on=certain]",
+    "ours": "coranet",
+}
+"""Rows of Table 4. The text of one reads two ways."""
+
+
+def _ablation() -> tuple[Row, ...]:
+    return tuple(
+        Row(label=label, method=method, printed=printed.TABLE4.get(label.removesuffix(", other reading"), {}))
+        for label, method in ABLATION.items()
+    )
+
+
+def _rows(methods: Mapping[str, str], numbers: Mapping[str, Printed]) -> tuple[Row, ...]:
+    return tuple(Row(label=label, method=method, printed=numbers.get(label, {})) for label, method in methods.items())
+
+
+VNET = {
+    "V-Net": "supervised",
+    "DAN": "dan",
+    "ADVNET": "advent",
+    "UA-MT": "ua_mt",
+    "SASSNet": "sassnet",
+    "DTC": "dtc",
+    "Ours": "coranet",
+    "MT": "mean_teacher",
+    "Ours, repaired": "coranet:repaired",
+}
+RESNET = {
+    "UMCT (2v)": "umct",
+    "UMCT (6v)": "umct[views=6]",
+    "UMCT (6v+)": "umct[views=6;ensemble=true]",
+    "Ours": "coranet",
+}
+ESTIMATORS = {
+    "Test augmentation": "coranet[regions=tta]",
+    "MC dropout": "coranet[regions=mc_dropout]",
+    "Aleatoric": "coranet[regions=aleatoric]",
+    "Ours": "coranet",
+}
+COSTS = {
+    "α = 1 (*)": "coranet[regions.alpha=1]",
+    "α = 2": "coranet[regions.alpha=2]",
+    "α = 5": "coranet",
+    "α = 10": "coranet[regions.alpha=10]",
+}
+HEART_ROWS = {
+    "PL": "pseudo_label",
+    "VAT": "vat",
+    "DCT-Seg": "dct_seg",
+    "ADVNET": "advent",
+    "MT": "mean_teacher",
+    "Mut. Info.": "mutual_information",
+    "Cons. Reg.": "transform_consistency",
+    "MSE": "mi_mse",
+    "KL": "mi_kl",
+    "Peng et al.": "global_local_mi",
+}
+OTHER_HEART_ROWS = {
+    "Supervised": "supervised",
+    "UA-MT": "ua_mt",
+    "UniMatch": "unimatch",
+    "Ours, several classes in one network": "coranet",
+    "Ours, as the released code does": "coranet:released",
+    "Ours, repaired": "coranet:repaired",
+}
+"""Rows the paper does not have."""
+
+
+def _hearts() -> tuple[Row, ...]:
+    field_rows = [replace(row, recipe="field") for row in _rows(HEART_ROWS | OTHER_HEART_ROWS, printed.TABLE9)]
+    text = Row(label="Ours", method="coranet[classes=binary]", printed=printed.TABLE9["Ours"])
+    every = Row(
+        label="Fully supervised",
+        method="supervised",
+        printed=printed.TABLE9["Fully supervised"],
+        share="70",
+        recipe="field",
+    )
+    return (*field_rows[: len(HEART_ROWS)], text, *field_rows[len(HEART_ROWS) :], every)
+
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        Table(
+            name="table2",
+            title="Methods on 2D pancreas, labelled to unlabelled 1 : 1",
+            blocks=(
+                Block(title="1 : 1", role="pancreas", share="1:1", rows=_compared(printed.TABLE2), columns=OVERLAPS_2D),
+            ),
+        ),
+        Table(
+            name="table3",
+            title="Methods by ratio of labelled to unlabelled",
+            blocks=tuple(
+                Block(title=share, role="pancreas", share=share, rows=_compared(numbers), columns=DICE)
+                for share, numbers in printed.TABLE3.items()
+            ),
+        ),
+        Table(
+            name="table4",
+            title="Ablation",
+            blocks=(
+                Block(
+                    title="1 : 1", role="pancreas", share="1:1", rows=_ablation(), columns=OVERLAPS_2D, against="ours"
+                ),
+            ),
+        ),
+        Table(
+            name="table5",
+            title="Methods in 3D",
+            blocks=(
+                Block(title="V-Net", role="volumes", rows=_rows(VNET, printed.TABLE5_VNET), columns=OVERLAPS_3D),
+                Block(
+                    title="ResNet-18",
+                    role="volumes",
+                    net="resnet18",
+                    rows=_rows(RESNET, printed.TABLE5_RESNET),
+                    columns=OVERLAPS_3D,
+                ),
+            ),
+            note="MT and the repaired variant are not in the paper's table.",
+        ),
+        Table(
+            name="table6",
+            title="Estimators of the two regions",
+            blocks=(
+                Block(
+                    title="2D",
+                    role="pancreas",
+                    share="1:1",
+                    rows=_rows(ESTIMATORS, printed.TABLE6["2D"]),
+                    columns=DICE,
+                ),
+                Block(title="3D", role="volumes", rows=_rows(ESTIMATORS, printed.TABLE6["3D"]), columns=DICE),
+            ),
+        ),
+        Table(
+            name="table7",
+            title="Methods on endocardium, labelled to unlabelled 1 : 4",
+            blocks=(
+                Block(
+                    title="1 : 4", role="endocardium", share="1:4", rows=_compared(printed.TABLE7), columns=OVERLAPS_2D
+                ),
+            ),
+        ),
+        Table(
+            name="table8",
+            title="Misclassification costs",
+            blocks=(
+                Block(
+                    title="pancreas, 1 : 1",
+                    role="pancreas",
+                    share="1:1",
+                    rows=_rows(COSTS, printed.TABLE8["pancreas"]),
+                    columns=OVERLAPS_2D,
+                    against="α = 5",
+                ),
+                Block(
+                    title="endocardium, 1 : 4",
+                    role="endocardium",
+                    share="1:4",
+                    rows=_rows(COSTS, printed.TABLE8["endocardium"]),
+                    columns=OVERLAPS_2D,
+                    against="α = 5",
+                ),
+            ),
+        ),
+        Table(
+            name="table9",
+            title="Methods on ACDC",
+            blocks=(Block(title="ACDC", role="hearts", rows=_hearts(), columns=HEARTS),),
+            note="The paper's numbers are of another split of ACDC, drawn in the papers its rows come from. All rows but "
+            "`Ours` are trained by the field's recipe; `Ours` is the text's: one network an object, cross-entropy alone and "
+            "a constant rate.",
+        ),
+    )
+}
+
+
+def places_of(block: Block, there: Sequence[str]) -> tuple[str, ...]:
+    """The sets a block is shown on, of those there are: the paper's own, or else every one that stands for it."""
+    role = ROLES[block.role]
+    if role.own in there:
+        return (role.own,)
+    return tuple(name for name in (*role.stand_ins, role.short) if name in there)
+
+
+def setting_of(block: Block, row: Row, scans: str) -> Setting:
+    """Where a row's runs are, on one of the sets."""
+    share = row.share or block.share or ROLES[block.role].shares[scans]
+    if scans.startswith("phantom") and row.share:
+        share = "1:0"  # all labels, whatever the protocol calls that
+    return Setting(scans=scans, share=share, net=block.net, recipe=row.recipe or block.recipe)

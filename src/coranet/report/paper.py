@@ -1,0 +1,214 @@
+"""The paper's tables from finished runs: ours, the paper's, and the difference, each cell traced to its runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+
+from coranet.evaluation import Scores
+from coranet.experiments.compare import run_name
+from coranet.experiments.paper.sets import SETS
+from coranet.experiments.paper.tables import ROLES, Block, Row, Table, places_of, setting_of
+from coranet.files import write_atomically
+from coranet.metrics import Comparison, compare
+from coranet.metrics.mask import OVERLAPS
+from coranet.report.markup import element
+from coranet.report.markup import table as markup_table
+from coranet.report.numbers import NOTHING, TableRow, p_value
+
+MISSING = "missing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One metric of one row."""
+
+    ours: tuple[float, ...]
+    """Of each seed, as the paper counts it: overlaps in percent, distances in voxels."""
+    paper: float | None
+
+    @property
+    def text(self) -> str:
+        """Mean and deviation over seeds."""
+        if not self.ours:
+            return MISSING
+        return f"{mean(self.ours):.2f}" + (f" ± {stdev(self.ours):.2f}" if len(self.ours) > 1 else "")
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's."""
+        return mean(self.ours) - self.paper if self.ours and self.paper is not None else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One row, on one set."""
+
+    row: Row
+    runs: tuple[Path, ...]
+    """Its finished runs."""
+    cells: Mapping[str, Cell]
+    """By metric."""
+    chosen: tuple[float, ...]
+    """DSC of the weights that did best on validation cases, of each seed, where there are such."""
+    ahead: Comparison | None
+    """DSC of each case against the row that others are held against."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A block of a table on one set."""
+
+    block: Block
+    scans: str
+    lines: tuple[Line, ...]
+
+    @property
+    def title(self) -> str:
+        """What it is, and on what."""
+        own = ROLES[self.block.role].own
+        stands = "" if self.scans == own else f", standing for {SETS[own].title}"
+        return f"{self.block.title}: {SETS[self.scans].title}{stands}"
+
+
+def read_table(root: Path, table: Table) -> tuple[Part, ...]:
+    """What finished runs in a folder say of a table, for each set that has one."""
+    there = [name for name in SETS if any(root.glob(f"{name}-*/compare.json")) or (root / name).is_dir()]
+    parts = (_read_part(root, block, scans) for block in table.blocks for scans in places_of(block, there))
+    return tuple(part for part in parts if any(line.runs for line in part.lines))
+
+
+def _read_part(root: Path, block: Block, scans: str) -> Part:
+    runs = {row.label: tuple(_finished(root / setting_of(block, row, scans).name, row.method)) for row in block.rows}
+    scores = {label: [Scores.read_csv(run / "scores.csv") for run in found] for label, found in runs.items()}
+    base = scores.get(block.against, [])
+    return Part(
+        block=block,
+        scans=scans,
+        lines=tuple(
+            Line(
+                row=row,
+                runs=runs[row.label],
+                cells={
+                    metric: Cell(
+                        ours=tuple(_value(one, metric) for one in scores[row.label]), paper=row.printed.get(metric)
+                    )
+                    for metric in block.columns
+                },
+                chosen=tuple(
+                    _value(Scores.read_csv(run / "scores-best.csv"), "dsc")
+                    for run in runs[row.label]
+                    if (run / "scores-best.csv").exists()
+                ),
+                ahead=_ahead(scores[row.label], base) if row.label != block.against else None,
+            )
+            for row in block.rows
+        ),
+    )
+
+
+def _finished(folder: Path, method: str) -> Iterator[Path]:
+    seed = 0
+    while (run := folder / run_name(method, seed)) and (run / "scores.csv").exists():
+        yield run
+        seed += 1
+
+
+def _value(scores: Scores, metric: str) -> float:
+    """Over cases, or over those that have the class, in the paper's units."""
+    name, _, of = metric.partition(":")
+    if of:
+        by_class = {title.lower(): summaries for title, summaries in scores.per_class().items()}
+        value = by_class[of.lower()][name].mean
+    else:
+        value = scores.mean()[name].mean
+    return 100 * value if name in OVERLAPS else value
+
+
+def _ahead(ours: Sequence[Scores], base: Sequence[Scores]) -> Comparison | None:
+    """Case by case, a case being worth its mean over the seeds that both have."""
+    seeds = min(len(ours), len(base))
+    if not seeds:
+        return None
+
+    def over_seeds(scores: Sequence[Scores]) -> dict[str, float]:
+        each = [one.by_case("dsc") for one in scores[:seeds]]
+        return {case: mean(by_case[case] for by_case in each) for case in each[0]}
+
+    mine, theirs = over_seeds(ours), over_seeds(base)
+    return compare(mine, theirs) if mine.keys() == theirs.keys() else None
+
+
+def table_rows(part: Part) -> list[TableRow]:
+    """Ours, the paper's and the difference, metric by metric, and a test of DSC."""
+    against, rows = part.block.against, []
+    for line in part.lines:
+        cells: TableRow = {"row": line.row.label, "method": line.row.method}
+        for metric, title in part.block.columns.items():
+            cell = line.cells[metric]
+            cells[f"{title} ours"] = cell.text
+            cells[f"{title} paper"] = NOTHING if cell.paper is None else f"{cell.paper:.2f}"
+            cells[f"{title} difference"] = NOTHING if cell.difference is None else f"{cell.difference:+.2f}"
+        if any(other.chosen for other in part.lines):
+            cells["DSC %, chosen on validation"] = Cell(ours=line.chosen, paper=None).text if line.chosen else NOTHING
+        ahead = line.ahead
+        cells[f"DSC ahead of {against} [95 % over cases]"] = (
+            NOTHING
+            if ahead is None
+            else f"{100 * ahead.difference:+.1f} [{100 * ahead.low:+.1f}, {100 * ahead.high:+.1f}], {p_value(ahead.p)}"
+        )
+        cells["seeds"] = str(len(line.runs))
+        rows.append(cells)
+    return rows
+
+
+def table_markdown(table: Table, parts: Sequence[Part]) -> str:
+    """The table for a text file."""
+    lines = [f"## {table.name}: {table.title}", ""]
+    for part in parts:
+        rows = table_rows(part)
+        columns = list(rows[0])
+        lines += [f"### {part.title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+        lines += [f"| {' | '.join(row[column].replace('|', '/') for column in columns)} |" for row in rows]
+        lines.append("")
+    return "\n".join([*lines, *([table.note, ""] if table.note else [])])
+
+
+def table_markup(table: Table, parts: Sequence[Part]) -> str:
+    """The table for a page."""
+    pieces = [element("h2", f"{table.name}: {table.title}")]
+    for part in parts:
+        pieces += [element("h3", part.title), markup_table(table_rows(part))]
+    return "\n".join([*pieces, *([element("p", table.note, "quiet")] if table.note else [])])
+
+
+def write_table(folder: Path, table: Table, parts: Sequence[Part], root: Path) -> None:
+    """`<name>.md`, and `<name>.csv` with every number in full and the runs it is made of, one line a cell."""
+    write_atomically(folder / f"{table.name}.md", (table_markdown(table, parts) + "\n").encode())
+    content = io.StringIO()
+    columns = ("block", "scans", "row", "method", "metric", "ours", "std", "seeds", "paper", "difference", "runs")
+    writer = csv.DictWriter(content, columns)
+    writer.writeheader()
+    for part in parts:
+        for line in part.lines:
+            for metric, cell in line.cells.items():
+                writer.writerow(
+                    {
+                        "block": part.block.title,
+                        "scans": part.scans,
+                        "row": line.row.label,
+                        "method": line.row.method,
+                        "metric": metric,
+                        "ours": mean(cell.ours) if cell.ours else "",
+                        "std": stdev(cell.ours) if len(cell.ours) > 1 else "",
+                        "seeds": len(cell.ours),
+                        "paper": "" if cell.paper is None else cell.paper,
+                        "difference": "" if cell.difference is None else cell.difference,
+                        "runs": " ".join(str(run.relative_to(root)) for run in line.runs),
+                    }
+                )
+    write_atomically(folder / f"{table.name}.csv", content.getvalue().encode())
