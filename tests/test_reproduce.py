@@ -1,0 +1,284 @@
+"""The paper's tables: what they declare, which runs they need, on which scans, and what finished runs say in them."""
+
+import csv
+import json
+import re
+from statistics import mean, stdev
+
+import numpy as np
+import pytest
+
+from coranet.cli import main
+from coranet.cli.reproduce import Reproduce
+from coranet.data.datasets.folder import read_folder
+from coranet.data.readers import nifti
+from coranet.errors import InputError
+from coranet.evaluation import Scores
+from coranet.experiments.compare import parse_row, run_name, split_rows
+from coranet.experiments.paper import printed
+from coranet.experiments.paper.figures import FIGURES
+from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, prepare
+from coranet.experiments.paper.sets import SETS, find_scans, lay_out, split_of
+from coranet.experiments.paper.tables import RECIPES, ROLES, TABLES, Setting, places_of, setting_of
+from coranet.methods import find_method
+from coranet.report.paper import read_table, table_rows
+
+STAND_INS = ("sunnybrook", "acdc-lv", "acdc", "la", "hippocampus")
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as caught:
+        main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return caught.value.code, captured.out, captured.err
+
+
+# What is declared
+
+
+def test_every_row_names_a_method_and_fields_it_has():
+    for name in NAMES:
+        for methods in cells_of(name, STAND_INS).values():
+            assert split_rows(",".join(methods)) == methods
+            for row in methods:
+                method, fields = parse_row(row)
+                known = {*find_method(method).__dataclass_fields__, "classes"}
+                assert {field.partition(".")[0] for field in fields} <= known, row
+
+
+def test_every_printed_number_has_its_row():
+    shown = {
+        (table.name, block.title, row.label): dict(row.printed)
+        for table in TABLES.values()
+        for block in table.blocks
+        for row in block.rows
+        if row.printed
+    }
+    assert shown["table2", "1 : 1", "Ours"] == {"dsc": 67.01, "ppv": 68.41, "tpr": 74.19, "hd": 15.90}
+    assert shown["table3", "1:4", "UA-MT"] == {"dsc": 50.63}
+    assert shown["table5", "ResNet-18", "UMCT (6v+)"] == {"dsc": 81.18}
+    assert shown["table8", "endocardium, 1 : 4", "α = 10"]["hd"] == 31.36
+    assert shown["table9", "ACDC", "KL"] == {"dsc:RV": 85.08, "dsc:MYO": 81.08, "dsc:LV": 90.72, "dsc": 85.63}
+    counts = {name: sum(key[0] == name for key in shown) for name in TABLES}
+    assert counts == {
+        "table2": len(printed.TABLE2),
+        "table3": 3 * 6,
+        "table4": len(printed.TABLE4) + 1,  # one row's text reads two ways
+        "table5": len(printed.TABLE5_VNET) + len(printed.TABLE5_RESNET),
+        "table6": 8,
+        "table7": 6,
+        "table8": 8,
+        "table9": len(printed.TABLE9),
+    }
+
+
+def test_the_mean_of_printed_classes_is_the_printed_mean():
+    """So that a misprint of ours would show."""
+    for label, numbers in printed.TABLE9.items():
+        classes = [numbers[f"dsc:{name}"] for name in ("RV", "MYO", "LV")]
+        assert mean(classes) == pytest.approx(numbers["dsc"], abs=0.02), label
+
+
+def test_tables_share_their_runs():
+    ours = {name: cells_of(name, ("sunnybrook",)) for name in ("table2", "table3", "table4", "table6", "table8")}
+    setting = Setting(scans="sunnybrook", share="1:1")
+    assert all("coranet" in ours[name][setting] for name in ours)
+    assert set(ours["table2"][setting]) <= set(ours["table3"][setting])
+
+
+def test_the_papers_own_set_goes_before_what_stands_for_it():
+    (block,) = TABLES["table7"].blocks
+    assert places_of(block, ("sunnybrook", "endocardium")) == ("endocardium",)
+    assert places_of(block, ("sunnybrook", "acdc")) == ("sunnybrook",)
+    (block,) = TABLES["table2"].blocks
+    assert places_of(block, ("acdc-lv", "sunnybrook")) == ("sunnybrook", "acdc-lv")
+    for role in ROLES.values():
+        assert {role.own, *role.stand_ins, role.short} <= set(SETS)
+
+
+def test_full_supervision_has_all_labels():
+    (block,) = TABLES["table9"].blocks
+    row = next(row for row in block.rows if row.label == "Fully supervised")
+    assert setting_of(block, row, "acdc") == Setting(scans="acdc", share="70", recipe="field")
+    assert setting_of(block, row, "acdc").name == "acdc-70-field"
+    assert set(RECIPES) == {"", "field"}
+
+
+def test_a_figure_needs_what_its_caption_speaks_of():
+    assert cells_of("fig2", STAND_INS) == {}
+    (methods,) = cells_of("fig1", ("sunnybrook",)).values()
+    assert methods == ("supervised[costs=[5,1]]", "supervised[costs=[1,5]]")
+    assert len(cells_of("fig3", ("sunnybrook",))) == 2  # 1 : 1 for the pancreas, 1 : 4 for the endocardium
+    assert {name for name in NAMES if name.startswith("fig")} == {f"fig{n}" for n in range(1, 10)} <= set(FIGURES)
+
+
+# The scans
+
+
+@pytest.fixture(scope="module")
+def hearts(tmp_path_factory):
+    """The short phantom as it is laid out, one object of three kept."""
+    return lay_out(SETS["phantom"], None, tmp_path_factory.mktemp("home"))
+
+
+def test_a_set_is_laid_out_once_with_the_objects_that_are_kept(hearts, tmp_path):
+    dataset = read_folder(hearts)
+    assert dict(dataset.classes) == {0: "background", 1: "LV"}
+    assert len(dataset.cases) == 12
+    whole = read_folder(lay_out(SETS["phantom-hearts"], None, tmp_path))
+    for one, other in zip(dataset.cases, whole.cases, strict=True):
+        assert one.name == other.name
+        assert np.array_equal(one.images[0].read().array, other.images[0].read().array)
+        assert np.array_equal(one.label.read().array == 1, other.label.read().array == 3)
+    before = (hearts / "dataset.json").stat().st_mtime_ns
+    assert lay_out(SETS["phantom"], None, hearts.parent) == hearts
+    assert (hearts / "dataset.json").stat().st_mtime_ns == before
+    assert [path.name for path in hearts.parent.iterdir()] == ["phantom"]
+
+
+def test_a_folder_in_our_layout_is_used_as_it_is(scans, tmp_path):
+    place = tmp_path / "acdc"
+    place.symlink_to(scans)
+    assert find_scans(SETS["acdc"], tmp_path) == place
+    assert find_scans(SETS["acdc"], place) == place
+    assert find_scans(SETS["la"], tmp_path) is None
+    assert lay_out(SETS["acdc"], place, tmp_path / "home") == place
+    ventricle = lay_out(SETS["acdc-lv"], place, tmp_path / "home")
+    assert ventricle == tmp_path / "home" / "acdc-lv"
+    assert dict(read_folder(ventricle).classes) == {0: "background", 1: "LV"}
+
+
+def test_patients_are_drawn_one_in_five_for_test(hearts):
+    cases = read_folder(hearts).cases
+    split, said = split_of(SETS["phantom"], cases, "1:4")
+    assert [len(part) for part in (split.labelled, split.unlabelled, split.val, split.test)] == [2, 8, 0, 2]
+    other, _ = split_of(SETS["phantom"], cases, "1:1")
+    assert other.test == split.test  # scores at all ratios are of the same patients
+    assert set(split.labelled) < set(other.labelled)
+    assert "seed 0" in said[0]
+
+
+# The runs
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Table 7 as the command makes it, on the phantom: its folder and what it printed."""
+    out = tmp_path_factory.mktemp("paper") / "out"
+    arguments = ["reproduce", "table7", "--short", "--steps", "4", "--out", out, "--cache", out.parent / "cache"]
+    with pytest.raises(SystemExit) as caught:
+        main([*map(str, arguments), "--device", "cpu"])
+    assert caught.value.code == 0
+    return out
+
+
+def test_the_command_leaves_runs_tables_and_a_page(made):
+    folder = made / "phantom-1to4"
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    assert names == sorted(run_name(row.method, 0) for row in TABLES["table7"].blocks[0].rows)
+    assert json.loads((folder / "split.json").read_text())["source"] == "phantom, slices, one object, 1:4"
+    runs = [json.loads((folder / name / "run.json").read_text()) for name in names]
+    assert {run["train"]["steps"] for run in runs} == {4}
+    assert {json.dumps(run["split"]) for run in runs} == {json.dumps(runs[0]["split"])}
+    assert "table7" in (made / "evidence.html").read_text()
+    assert (made / "tables" / "table7.md").exists()
+
+
+def test_every_cell_is_the_mean_of_its_runs_scores(made):
+    lines = list(csv.DictReader((made / "tables" / "table7.csv").read_text().splitlines()))
+    assert len(lines) == 6 * 4
+    for line in lines:
+        (folder,) = line["runs"].split()
+        scores = Scores.read_csv(made / folder / "scores.csv")
+        by_case = scores.by_case(line["metric"])
+        scale = 1 if line["metric"] == "hd" else 100
+        assert float(line["ours"]) == pytest.approx(scale * np.nanmean(list(by_case.values())))
+        assert float(line["difference"]) == pytest.approx(float(line["ours"]) - float(line["paper"]))
+        assert line["std"] == ""
+
+
+def test_what_is_finished_is_not_run_again_and_what_is_missing_is_said(made, capsys, tmp_path):
+    times = {file: file.stat().st_mtime_ns for file in made.glob("*/*/last.pt")}
+    code, _, err = run(
+        capsys, "reproduce", "table7", "--short", "--steps", 4, "--out", made, "--cache", tmp_path, "--device", "cpu"
+    )
+    assert code == 0
+    assert "6 of 6 runs are finished already" in err
+    assert times == {file: file.stat().st_mtime_ns for file in made.glob("*/*/last.pt")}
+    copied = tmp_path / "small"
+    for file in made.rglob("*"):  # as results are kept: small files alone
+        if file.name in ("run.json", "scores.csv", "compare.json", "split.json") and "ua_mt" not in str(file):
+            target = copied / file.relative_to(made)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.read_bytes())
+    code, out, _ = run(capsys, "report", copied)
+    assert code == 0
+    assert re.search(r"UA-MT +ua_mt +missing", out)
+    text = (copied / "tables" / "table7.md").read_text()
+    assert "missing" in next(line for line in text.splitlines() if "UA-MT" in line)
+    assert "86.67" in next(line for line in text.splitlines() if line.startswith("| Ours |"))
+
+
+def test_seeds_are_averaged_and_cases_compared(made, tmp_path):
+    """Two seeds by hand: one run's scores under another number."""
+    root = tmp_path / "two"
+    for method in ("supervised", "coranet"):
+        for seed, source in enumerate(("supervised", "mean_teacher")):
+            target = root / "phantom-1to4" / run_name(method, seed)
+            target.mkdir(parents=True)
+            scores = made / "phantom-1to4" / run_name(source, 0) / "scores.csv"
+            (target / "scores.csv").write_bytes(scores.read_bytes())
+    (root / "phantom-1to4" / "compare.json").write_text("{}")
+    (part,) = read_table(root, TABLES["table7"])
+    line = next(line for line in part.lines if line.row.label == "U-Net")
+    each = [100 * np.nanmean(list(Scores.read_csv(run / "scores.csv").by_case("tpr").values())) for run in line.runs]
+    assert line.cells["tpr"].ours == pytest.approx(each)
+    assert line.cells["tpr"].text == f"{mean(each):.2f} ± {stdev(each):.2f}"
+    assert line.ahead.difference == 0
+    assert table_rows(part)[0]["seeds"] == "2"
+
+
+def test_validation_cases_choose_weights_beside_the_last(scans, tmp_path):
+    request = Request(out=tmp_path, seeds=1, short=True, device="cpu", cache=tmp_path / "cache")
+    made = prepare(Setting(scans="phantom", share="1:1"), ("supervised",), None, request)
+    assert not made.best
+    assert made.options.overrides[-1] == ("train.keep_maps", "true")
+
+
+def test_wrong_names_and_missing_scans_are_refused(capsys, tmp_path, monkeypatch):
+    monkeypatch.delenv("CORANET_DATA", raising=False)
+    code, _, err = run(capsys, "reproduce", "table1", "--short", "--out", tmp_path)
+    assert code == 1
+    assert "no table or figure is called that" in err
+    assert "table9" in err
+    code, _, err = run(capsys, "reproduce", "table9", "--out", tmp_path)
+    assert code == 1
+    assert "--data" in err
+    code, _, err = run(capsys, "reproduce", "table9", "--out", tmp_path, "--data", tmp_path / "nowhere")
+    assert code == 1
+    assert "no such folder" in err
+    (tmp_path / "empty").mkdir()
+    code, _, err = run(capsys, "reproduce", "table9", "--out", tmp_path, "--data", tmp_path / "empty")
+    assert code == 1
+    assert "none of the sets" in err
+    code, _, err = run(capsys, "report", tmp_path / "empty")
+    assert code == 1
+    assert "no finished run" in err
+    with pytest.raises(InputError, match="at least 1"):
+        Reproduce(name="table2", seeds=0, short=True, out=tmp_path)()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_and_figure_runs_end_to_end(name, capsys, tmp_path_factory):
+    home = tmp_path_factory.getbasetemp() / "every"  # names share their runs
+    code, _, err = run(
+        capsys, "reproduce", name, "--short", "--device", "cpu", "--out", home / "out", "--cache", home / "cache"
+    )
+    assert code == 0, err
+
+
+def test_labels_that_are_written_lie_on_their_images(hearts):
+    for case in read_folder(hearts).cases[:2]:
+        image, label = case.images[0].read(), nifti.read(case.label.path)
+        assert image.geometry == label.geometry
