@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import tracemalloc
+import ctypes
+import mmap
+import os
+import sys
 from dataclasses import replace
 from itertools import combinations, islice, product
 from pathlib import Path
@@ -16,6 +20,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coranet.data.ahead import Boxes
 from coranet.data.augment import Augment
 from coranet.data.batches import Batches, mix
 from coranet.data.pools import CaseMemory, Patches, Pool, Slices, Window
@@ -437,6 +442,31 @@ def test_maps_count_against_the_bounds_and_go_to_disk_where_there_is_no_room(
         memory.average("soft", 1, (1, 2), values, values[0] > 0.5, decay=0.9)
     for name in ("label", "soft"):
         assert all(torch.equal(a, b) for a, b in zip(there[name], free[name], strict=True))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the Linux kernel which pages it holds")
+def test_a_box_on_disk_is_read_whole_and_nothing_around_it(tmp_path: Path) -> None:
+    """Of a file that the system has forgotten, one slice is asked for: its pages are there then, and no others."""
+    pages, size = 64, mmap.PAGESIZE
+    file = tmp_path / "images.bin"
+    np.arange(pages * size // 4, dtype=np.float32).tofile(file)
+    descriptor = os.open(file, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+    images = np.memmap(file, np.float32, "r", shape=(pages, 1, size // 4))
+
+    def held() -> list[int]:
+        found = (ctypes.c_ubyte * pages)()
+        ctypes.CDLL(None).mincore(ctypes.c_void_p(images.ctypes.data), ctypes.c_size_t(pages * size), found)
+        return [page for page in range(pages) if found[page] & 1]
+
+    if held():
+        pytest.skip("this file system keeps all that was written")
+    mapped = Room(torch.device("cpu"), 0, 0).place(images)
+    box = Boxes.cut({"image": mapped}, [7], [[0]], (size // 4,), torch.device("cpu")).on(torch.device("cpu"))["image"]
+    assert torch.equal(box[0, 0], torch.arange(7 * size // 4, 8 * size // 4).float())
+    assert held() == [7]
 
 
 def test_seeds_are_mixed_the_same_everywhere() -> None:

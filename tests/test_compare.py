@@ -20,6 +20,7 @@ from coranet.errors import InputError
 from coranet.evaluation import Scores
 from coranet.experiments import compare, jobs
 from coranet.experiments.compare import Job, find_exam, parse_row, split_rows
+from coranet.methods import METHODS
 from coranet.report import seeds_text, standings
 
 SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1")
@@ -60,6 +61,7 @@ def test_rows_may_carry_settings():
     assert split_rows("a,b[x=1;y=[2,3]], c[z={'k': [1,2]}]") == ("a", "b[x=1;y=[2,3]]", "c[z={'k': [1,2]}]")
     assert parse_row("coranet[regions=tta;weights=[1,2]]") == ("coranet", {"regions": "tta", "weights": "[1,2]"})
     assert parse_row("./mine.py:Mine") == ("./mine.py:Mine", {})
+    assert split_rows("all") == tuple(METHODS)
     for row in ("coranet[regions=tta", "coranet[regions]"):
         with pytest.raises(InputError, match="FIELD=VALUE"):
             parse_row(row)

@@ -30,7 +30,7 @@ class Compare:
     data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
     """A folder in nnU-Net's raw layout."""
     methods: Annotated[str, tyro.conf.arg(metavar="A,B")]
-    """What to compare, as `coranet methods` lists them; with settings as 'coranet[regions=tta;beta=0.9]', and
+    """What to compare, as `coranet methods` lists them, or all; with settings as 'coranet[regions=tta;beta=0.9]', and
     'coranet[classes=binary]' for one network an object."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Where runs, table.md, table.csv and report.html go."""

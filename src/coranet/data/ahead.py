@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from coranet.data.pools import Pool
+from coranet.data.residency import send_for
 from coranet.ops.warp import cut
 
 Key = tuple[str, int]
@@ -51,6 +52,7 @@ class Boxes:
             kinds[name] = []
             for number, low in zip(index, corners, strict=True):
                 box = box_of(held[number], low, shape)
+                send_for(box)
                 if box.device.type != device.type:
                     box = torch.empty(box.shape, dtype=box.dtype, pin_memory=pin).copy_(box)
                 kinds[name].append(box)

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coranet.data.residency import Room
+from coranet.data.residency import Room, send_for
 from coranet.data.store import Store
 from coranet.errors import InputError
 from coranet.ops.warp import cut
@@ -114,6 +114,7 @@ class Pool:
 
     def image(self, number: int) -> Tensor:
         """One of the images, on the device."""
+        send_for(self.images[number])
         return self.images[number].to(self.device)
 
     @cached_property
@@ -124,6 +125,8 @@ class Pool:
     @cached_property
     def objects(self) -> tuple[tuple[Tensor, ...], ...]:
         """Of each labelled image, for each object in it, where some of its voxels lie: `(V, D)` on the CPU."""
+        for label in self.labels or ():
+            send_for(label)
         return tuple(_places(label.cpu()) for label in self.labels or ())
 
     def padded(self, index: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import mmap
 import os
 import tempfile
 import warnings
@@ -46,7 +48,9 @@ class Room:
             if self.device.type == "cuda":
                 return _shared(np.ascontiguousarray(images)).pin_memory().unbind()
             return torch.from_numpy(np.array(images, order="C")).unbind()  # a copy: what is mapped is on disk
-        return _shared(images).unbind()
+        mapped = _shared(images)
+        _advise(mapped, mmap.MADV_RANDOM)  # boxes are asked for whole: pages around them would be read in vain
+        return mapped.unbind()
 
     def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Something to write to, where there is room for it; on disk it is a file that goes when it is no longer used."""
@@ -67,3 +71,20 @@ def _shared(images: NDArray[Any]) -> Tensor:
     with warnings.catch_warnings():  # that PyTorch knows no read-only tensors
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(images)
+
+
+def send_for(box: Tensor) -> None:
+    """Have all of a box that may lie on disk read at once, and not page by page as it is come upon."""
+    if box.device.type == "cpu":
+        _advise(box, mmap.MADV_WILLNEED)
+
+
+_LIBC = ctypes.CDLL(None)
+
+
+def _advise(tensor: Tensor, advice: int) -> None:
+    """Tell the system how memory will be read; of memory that is no file's it is nothing."""
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    start, stop = tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
+    low = start - start % mmap.PAGESIZE
+    _LIBC.madvise(ctypes.c_void_p(low), ctypes.c_size_t(stop - low), advice)

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 from coranet.data.datasets.folder import read_folder
 from coranet.data.splits import Split
 from coranet.data.store import Store
+from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
-from coranet.experiments.launch import OnProgress, Say, find_device, make_run
+from coranet.experiments.launch import MakeTrainer, OnProgress, Say, find_device, make_run
 from coranet.experiments.options import Options
 from coranet.files import write_atomically
-from coranet.methods import find_method
+from coranet.methods import METHODS, find_method
 
 SETTINGS = "compare.json"
 """In the folder of a comparison: what all its runs share."""
@@ -77,6 +78,10 @@ class Compare:
             case other:
                 raise InputError(f"{job.row}: classes are native or binary, not {other}.")
 
+    def trainer_of(self, job: Job) -> MakeTrainer:
+        """What trains it."""
+        return Trainer
+
     def finished(self, job: Job) -> bool:
         """Whether there is nothing left to do."""
         return (self.folder(job) / "scores.csv").exists()
@@ -112,7 +117,9 @@ def run_name(row: str, seed: int) -> str:
 
 
 def split_rows(text: str) -> tuple[str, ...]:
-    """`a,b[x=1;y=[2,3]]` at commas outside brackets."""
+    """`a,b[x=1;y=[2,3]]` at commas outside brackets; `all` is every method there is."""
+    if text.strip() == "all":
+        return tuple(METHODS)
     parts, depth = [""], 0
     for sign in text:
         depth += (sign in "[{") - (sign in "]}")
