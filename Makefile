@@ -26,12 +26,12 @@ test: .venv/.dev  ## the tests, but for those marked slow or gpu
 	$(BIN)/python -m pytest -q
 
 format: .venv/.dev  ## write the code in the house's format
-	$(BIN)/ruff check --fix --quiet src tests benchmarks
-	$(BIN)/ruff format --quiet src tests benchmarks
+	$(BIN)/ruff check --fix --quiet src tests benchmarks results
+	$(BIN)/ruff format --quiet src tests benchmarks results
 
 lint: .venv/.dev
-	$(BIN)/ruff format --check --quiet src tests benchmarks
-	$(BIN)/ruff check --quiet src tests benchmarks
+	$(BIN)/ruff format --check --quiet src tests benchmarks results
+	$(BIN)/ruff check --quiet src tests benchmarks results
 
 types: .venv/.dev
 	$(BIN)/mypy

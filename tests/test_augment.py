@@ -153,3 +153,15 @@ def test_shown_areas_leave_a_third_axis_alone() -> None:
     )
     assert torch.equal(plain.target[:, 2], cut.target[:, 2])
     assert torch.equal(plain.matrix[:, 2], cut.matrix[:, 2])
+
+
+def test_some_views_stay_upright_and_nothing_else_changes() -> None:
+    sizes, window = torch.full((4000, 2), 40), (16, 16)
+    fields = {"rotate": 0.0, "scale": (1.0, 1.0), "flip": True, "turns": True}
+    every = Augment(**fields).draw(sizes, window, generator(3))
+    half = Augment(**fields, upright=0.5).draw(sizes, window, generator(3))
+    still = (half.matrix == torch.eye(2)).all(dim=(1, 2))
+    changed = (every.matrix != half.matrix).any(dim=(1, 2))
+    assert 0.53 < still.float().mean() < 0.60  # a half, and one in eight of the others: two ways to stand upright of 16
+    assert still[changed].all()
+    assert torch.equal(every.target, half.target)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tracemalloc
 import ctypes
 import mmap
 import os
 import sys
+import tracemalloc
 from dataclasses import replace
 from itertools import combinations, islice, product
 from pathlib import Path

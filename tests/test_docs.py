@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import importlib.util
 import io
 import re
 from dataclasses import fields
@@ -72,3 +73,13 @@ def test_the_code_of_the_page_prints_what_the_page_shows() -> None:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(code, {})
         assert printed.getvalue() == output
+
+
+def test_the_readme_s_results_are_those_of_the_runs() -> None:
+    folder = ROOT / "results"
+    spec = importlib.util.spec_from_file_location("results_section", folder / "section.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.section() in (ROOT / "README.md").read_text(), "write it anew with python results/section.py"

@@ -159,7 +159,7 @@ def test_a_critic_and_who_it_criticises(method, dims, classes):
     expected = {"ce": (supervised(net, batch.labelled), 1)}
     if method is SASSNet:
         expected["distance"] = (0.3 * distance_error(net, batch.labelled, classes), 1)
-    weight = {DAN: 0.1 * grown(0.3), Advent: 0.001, SASSNet: 0.01 * grown(0.3)}[method]
+    weight = {DAN: 0.1 * grown(1.0), Advent: 0.001, SASSNet: 0.01 * grown(1.0)}[method]
     expected["adversarial"] = (bce(critic.flat(maps[1]), 1), weight)
     compare(method().loss(nets, batch, at), **expected)
     told = (bce(critic.flat(maps[0]), 1) + bce(critic.flat(maps[1]), 0)) / 2
@@ -208,10 +208,13 @@ def test_size_constraint(dims, classes):
     expected_sizes = torch.tensor(100 * factors * shares[1])
     nets = {"student": net, "sizes": lambda image: expected_sizes}
     penalty = 0.0
-    for found, wanted in zip(shares[1].ravel(), (factors * shares[1]).ravel(), strict=True):
-        penalty += max(0, found - 1.1 * wanted) ** 2 + max(0, 0.9 * wanted - found) ** 2
+    # As released: squares of sizes in voxels, over the voxels of the image, whatever its size.
+    for count, found, wanted in zip(flat(batch.unlabelled)[1].sum(axis=1), shares[1], factors * shares[1], strict=True):
+        for n, m in zip(count * found, count * wanted, strict=True):
+            penalty += (max(0, n - 1.1 * m) ** 2 + max(0, 0.9 * m - n) ** 2) / count
     terms = method.loss(nets, batch, tiny.at("train"))
     compare(terms, ce=(supervised(net, batch.labelled), 1), size=(penalty / 2, 7.0))
+    assert SizeConstraint().weight == 0.01
     assert float(terms.measures["sizes_outside"]) == pytest.approx(1 / (classes - 1))
     told = method.sizes_loss(nets, batch, tiny.at("pretrain"))
     wanted = ((expected_sizes.numpy() - 100 * shares[0]) ** 2).mean()
@@ -328,6 +331,19 @@ def test_the_segmenter_learns_through_the_critic_to_be_believed(method):
             if g is not None:
                 p -= 0.1 * g
     assert method().loss(nets, batch, tiny.at("train")).values["adversarial"] < before
+
+
+@pytest.mark.parametrize("method", [DAN, SASSNet])
+def test_a_critic_drops_features_while_it_learns_and_none_while_it_judges(method):
+    nets, batch = build(method), tiny.batch(maps=())
+    segmenter, critic = method().objectives("train")
+    for update, name, draws in ((critic, "critic", True), (segmenter, "adversarial", False)):
+        one, other = (float(run(nets, update, batch, seed).values[name]) for seed in (0, 1))
+        assert (one != other) is draws
+    drops = [[layer.p for layer in block if isinstance(layer, nn.Dropout2d)] for block in nets["critic"].layers]
+    assert drops == [[0.5]] * (len(drops) - 1) + [[]]
+    for other in (Advent, DMNet):
+        assert not any(isinstance(layer, nn.Dropout2d) for layer in build(other)["critic"].modules())
 
 
 def test_vat_counts_clean_images_alone_and_leaves_no_gradient_behind():

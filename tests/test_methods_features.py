@@ -185,10 +185,10 @@ def test_mc_net(dims, classes, live):
     with recorded(**nets["student"].heads) as heard:
         terms = method.loss(nets, batch, AT)
     first, second = (soft(heard[name][0]) for name in ("main", "second"))
-    sharp = [p**10 / (p**10).sum(1, keepdims=True) for p in (first, second)]
+    sharp = [p**10 / (p**10 + (1 - p) ** 10) for p in (first, second)]
     valid = np.concatenate([inside(batch.labelled), inside(batch.unlabelled)])
     expected = squares(first, sharp[1], valid) + squares(second, sharp[0], valid)
-    assert number(terms.values["consistency"]) == pytest.approx(expected, abs=1e-9)
+    assert number(terms.values["consistency"]) == pytest.approx(expected / classes, abs=1e-9)
     label, known = batch.labelled.label.numpy().reshape(2, -1), inside(batch.labelled)
     each = [mean_over(oracles.cross_entropy(flat(heard[name][0][:2]), label), known) for name in ("main", "second")]
     assert number(terms.values["ce"]) == pytest.approx(np.mean(each), abs=1e-9)
@@ -309,11 +309,11 @@ def test_multitask_attention(dims, classes):
     method = MultitaskAttention()
     nets, batch = scene(method, dims, classes)
     with recorded(**nets["student"].heads) as heard:
-        terms = method.loss(nets, batch, AT)
-    p, image = soft(heard["main"][0]), flat(torch.cat([batch.labelled.image, batch.unlabelled.image]))
-    valid = np.concatenate([inside(batch.labelled), inside(batch.unlabelled)])
+        terms = method.reconstruction_loss(nets, batch, AT)
+    p, image, valid = soft(heard["main"][0]), flat(batch.unlabelled.image), inside(batch.unlabelled)
     apart = sum((flat(heard["reconstruction"][0])[:, k] - p[:, k] * image[:, 0]) ** 2 for k in range(classes))
-    assert number(terms.values["reconstruction"]) == pytest.approx(mean_over(apart, valid), abs=1e-9)
+    assert number(terms.total) == pytest.approx(mean_over(apart, valid), abs=1e-9)
+    assert set(method.loss(nets, batch, AT).values) == {"ce"}
 
 
 BACK = {
@@ -374,8 +374,8 @@ def test_other_bodies_serve_them_too(method, body):
     for update in method.objectives("train"):
         terms = tiny.backward(nets, update, batch, AT, Accel())
         assert torch.isfinite(terms.total)
-        for name in update.trains:
-            assert all(p.grad is not None for p in nets[name].parameters())
+    trained = {name for update in method.objectives("train") for name in update.trains}
+    assert all(p.grad is not None for name in trained for p in nets[name].parameters())
 
 
 def test_cct_teaches_the_main_decoder_by_labels_alone():
@@ -408,13 +408,19 @@ def test_mc_net_s_pseudo_labels_carry_no_gradient_unless_they_are_live():
         (found[live],) = torch.autograd.grad(value, heard["main"][0])
     first, second = (torch.softmax(heard[name][0].detach(), 1) for name in ("main", "second"))
     first.requires_grad_()
-    sharp = second**10 / (second**10).sum(1, keepdim=True)
+    sharp = second**10 / (second**10 + (1 - second) ** 10)
     valid = torch.cat([batch.labelled.valid, batch.unlabelled.valid])
-    apart = (first - sharp).square().sum(1) * valid
+    apart = (first - sharp).square().mean(1) * valid
     (grad,) = torch.autograd.grad((apart.flatten(1).sum(1) / valid.flatten(1).sum(1)).mean(), first)
     expected = first * (grad - (grad * first).sum(1, keepdim=True))
     torch.testing.assert_close(found[False], expected.detach())
     assert not torch.allclose(found[True], found[False])
+
+
+def test_mc_net_labels_no_pixel_that_a_decoder_is_unsure_of():
+    p = torch.tensor([[0.4, 0.3, 0.2, 0.1], [0.7, 0.1, 0.1, 0.1]])
+    labels = MutualConsistency().target(p)
+    torch.testing.assert_close(labels, torch.tensor([[0.0, 0, 0, 0], [1, 0, 0, 0]]), atol=0.02, rtol=0)
 
 
 def test_mc_net_can_predict_by_both_decoders():
@@ -496,10 +502,29 @@ def test_mining_leaves_teacher_weights_and_statistics_alone():
 def test_attention_is_a_target_unless_it_is_live(live):
     method = MultitaskAttention(live=live)
     nets, batch = scene(method)
-    moved = gradients(method.loss(nets, batch, AT).values["reconstruction"], nets["student"])
+    moved = gradients(method.reconstruction_loss(nets, batch, AT).total, nets["student"])
     assert any(name.startswith(("decoders.main", "heads.main")) for name in moved) == live
     assert any(name.startswith("encoder") for name in moved)
     assert any(name.startswith("decoders.reconstruction") for name in moved)
+
+
+def test_reconstruction_takes_turns_with_segmentation_at_a_rate_of_its_own():
+    segmentation, reconstruction = MultitaskAttention().objectives("train")
+    assert (segmentation.optimizer, segmentation.rate) == ("main", 1.0)
+    assert (reconstruction.optimizer, reconstruction.rate) == ("reconstruction", 0.1)
+
+
+@pytest.mark.parametrize("body", ["unet", "vnet", "resnet18"])
+def test_nothing_is_reconstructed_through_skips(body):
+    method, image = MultitaskAttention(), tiny.batch(maps=()).unlabelled.image
+    net = method.nets(replace(tiny.make_net(2, 2), net=Net(body=body, width=4, levels=2)))["student"]
+    given = []
+    net.decoders["reconstruction"].register_forward_pre_hook(lambda module, inputs: given.extend(inputs[0]))
+    method.reconstruction_loss({"student": net}, tiny.batch(maps=()), AT)
+    *finer, coarsest = given
+    assert not any(level.any() for level in finer)
+    assert coarsest.any()
+    assert [level.shape for level in given] == [level.shape for level in net.encode(image)]
 
 
 @pytest.mark.parametrize("dims", [2, 3])

@@ -190,7 +190,9 @@ def mix_match(scene, weights, target):
     q = np.mean([oracles.softmax(linear(view, target)) for view in views], axis=0) ** 2
     q = q / q.sum(axis=1, keepdims=True)
     label = np.eye(scene.classes)[flat(scene.batch.labelled.label.numpy())].transpose(0, 2, 1)
-    image, labels = np.concatenate([scene.images[0], *views]), np.concatenate([label, q, q])
+    contrast, brightness = VIEWS[2]
+    image = np.concatenate([scene.images[0] * contrast + brightness, *views])
+    labels = np.concatenate([label, q, q])
     valid = np.concatenate([scene.valid[0], scene.valid[1], scene.valid[1]])
     total, count = 0.0, 2
     for i, j in enumerate(scene.order):
@@ -291,6 +293,14 @@ def test_unimatch_by_cross_entropy(scene):
     assert float(total.detach()) == pytest.approx(expected, abs=1e-6)
 
 
+def test_unimatch_s_decoder_sees_as_many_features_dropped_as_whole(scene, monkeypatch):
+    """Labelled ones among them: that makes the batch statistics the authors' are."""
+    net, read = scene.nets["student"], []
+    monkeypatch.setattr(net, "read", lambda levels, *_: read.append(len(levels[0])) or Linear.read(net, levels))
+    UniMatch().loss(scene.nets, scene.batch, scene.at)
+    assert read[0] == 2 * (len(scene.batch.labelled.image) + len(scene.batch.unlabelled.image))
+
+
 def test_the_teacher_s_labels_are_its_largest_components(scene):
     image = torch.zeros(1, 1, *scene.batch.unlabelled.image.shape[2:], dtype=torch.float64)
     image[:, :, :1], image[:, :, 3:6] = 1, 1
@@ -337,6 +347,19 @@ def test_only_passes_that_learn_move_running_statistics(method, passes):
     if "teacher" in nets:
         assert not nets["teacher"].training
         assert all(torch.equal(value, before["teacher"][key]) for key, value in nets["teacher"].state_dict().items())
+
+
+def test_mixmatch_guesses_by_the_statistics_of_the_batch():
+    """Running ones are of mixtures, and a guess is of images as they are."""
+    method, batch, found = MixMatch(), tiny.batch(), []
+    nets = method.nets(tiny.make_net())
+    for shift in (0.0, 5.0):
+        for layer in nets["student"].modules():
+            if isinstance(layer, nn.BatchNorm2d):
+                layer.running_mean += shift
+        torch.manual_seed(1)
+        found.append(method.loss(nets, batch, tiny.at("train")).values["guess"])
+    torch.testing.assert_close(*found)
 
 
 def test_the_two_networks_of_cps_start_apart_and_both_learn():

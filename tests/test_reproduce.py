@@ -99,9 +99,9 @@ def test_the_papers_own_set_goes_before_what_stands_for_it():
 def test_full_supervision_has_all_labels():
     (block,) = TABLES["table9"].blocks
     row = next(row for row in block.rows if row.label == "Fully supervised")
-    assert setting_of(block, row, "acdc") == Setting(scans="acdc", share="70", recipe="field")
-    assert setting_of(block, row, "acdc").name == "acdc-70-field"
-    assert set(RECIPES) == {"", "field"}
+    assert setting_of(block, row, "acdc") == Setting(scans="acdc", share="70", recipe="modern")
+    assert setting_of(block, row, "acdc").name == "acdc-70-modern"
+    assert {row.recipe for row in block.rows} == {"", "modern"} == {"", *RECIPES}
 
 
 def test_a_figure_needs_what_its_caption_speaks_of():
@@ -266,6 +266,13 @@ def test_wrong_names_and_missing_scans_are_refused(capsys, tmp_path, monkeypatch
     assert "no finished run" in err
     with pytest.raises(InputError, match="at least 1"):
         Reproduce(name="table2", seeds=0, short=True, out=tmp_path)()
+
+
+def test_the_drawing_needs_no_scans(capsys, tmp_path, monkeypatch):
+    monkeypatch.delenv("CORANET_DATA", raising=False)
+    code, _, err = run(capsys, "reproduce", "fig2", "--out", tmp_path / "out")
+    assert code == 0, err
+    assert [file.name for file in (tmp_path / "out" / "figures").iterdir()] == ["fig2.png"]
 
 
 @pytest.mark.slow

@@ -99,6 +99,8 @@ class Regions:
     """`(B, *S)` float, larger where less certain."""
     maps: Maps = field(default_factory=dict)
     """What else can be shown, such as the conservative and the radical mask: `(B, *S)` uint8."""
+    soft: Maps = field(default_factory=dict)
+    """Probabilities that such masks are read from, of each object: `(B, K - 1, *S)`."""
 
     @property
     def uncertain(self) -> Tensor:

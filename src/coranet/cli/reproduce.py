@@ -17,13 +17,13 @@ from coranet.errors import InputError
 class Reproduce:
     """Make a table or figure of the paper again: run what is missing, and show ours, the paper's and the difference.
 
-    NAME is table2 to table9, fig1 to fig9, efficiency, weights, or all. Runs are shared between names, what is finished is
-    not done again, and what was cut off is continued by the same command. Where the paper's own set is not there, an open
-    one stands for it: `docs/results.md` says which.
+    NAME is table2 to table9, fig1 to fig9, efficiency, weights, masks, or all. Runs are shared between names, what is
+    finished is not done again, and what was cut off is continued by the same command. Where the paper's own set is not
+    there, an open one stands for it: `docs/results.md` says which.
     """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
-    """What to make: table2 ... table9, fig1 ... fig9, efficiency, weights, all."""
+    """What to make: table2 ... table9, fig1 ... fig9, efficiency, weights, masks, all."""
     data: Annotated[
         Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the environment's CORANET_DATA)")
     ] = None
@@ -76,7 +76,7 @@ class Reproduce:
             cells = cells_of(name, request.sets()) if name != "fig2" else {}
             with counting() as on_progress:
                 try:
-                    errors = run_cells(cells, request, run_alone, say, on_progress)
+                    errors = run_cells(cells, request, run_alone, say, on_progress, study=name)
                 except Interrupted as stop:
                     say(f"Stopped by {signal.Signals(stop.signum).name}. Continue with the same command.")
                     return 128 + stop.signum

@@ -26,6 +26,8 @@ class Augment:
     """Mirror each of the first two axes, one time in two."""
     turns: bool = False
     """Turn by none, one, two or three right angles in that plane, each one time in four."""
+    upright: float = 0.0
+    """Share of views that are neither mirrored nor turned by right angles, whatever the two fields above say."""
     crop: bool = True
     """Cut windows at random places; otherwise from the middle."""
     area: tuple[float, float] | None = None
@@ -56,6 +58,9 @@ class Augment:
         turn, size, used = torch.rand(3, count, generator=generator)
         mirror = torch.rand(count, dims, generator=generator) < 0.5
         quarters = torch.randint(4, (count,), generator=generator)
+        if self.upright:  # drawn last, and only then: other settings see the numbers they always saw
+            still = torch.rand(count, generator=generator) < self.upright
+            mirror, quarters = mirror & ~still.unsqueeze(1), torch.where(still, 0, quarters)
         anywhere, middle = low + (place * (high - low + 1)).floor(), ((sizes - span) / 2).floor()
         corner = anywhere if self.crop else middle
         # Both centres lie half a window from integer corners: an upright window meets voxels exactly.

@@ -77,7 +77,8 @@ class Train:
     log_every: int = 10
     """Steps between two lines of the log."""
     keep_maps: bool = False
-    """Keep what is stored of unlabelled images at every refresh, in `maps/<step>.npz`, and not only the newest."""
+    """Keep what is stored of unlabelled images at every refresh, and the probabilities behind it, in `maps/<step>.npz`;
+    the log's clock stands still meanwhile."""
 
     def __post_init__(self) -> None:
         intervals = (self.log_every, *(n for n in (self.save_every, self.epoch) if n is not None))

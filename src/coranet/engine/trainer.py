@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from coranet.data.batches import Batches, mix
-from coranet.data.kept import keep_maps
+from coranet.data.kept import keep_maps, soft_maps
 from coranet.data.pools import CaseMemory, Pool, Slices
 from coranet.data.residency import Room
 from coranet.data.store import Store
@@ -85,6 +85,7 @@ class Trainer:
         """Whether anything was written to memory since it was saved."""
         self.journal = Journal(folder / "log.jsonl", listeners)
         self.done = self.updates = 0
+        self.began = self.saved = time.monotonic()
         self.best = float("-inf")
         """The highest mean Dice of validation cases so far."""
         self.stop_signal: int | None = None
@@ -199,13 +200,24 @@ class Trainer:
         """Ask the method what to keep of every unlabelled image, and put it on disk for checkpoints to name."""
         if self.memory is None or self.unlabelled is None:
             return
+        soft = None
+        if self.run.train.keep_maps:
+            soft = CaseMemory(self.unlabelled, Room.of(torch.device("cpu"), None, self.run.accel.host_bytes))
         for index, planes, prediction in self.predictor().over(self.unlabelled):
             if self.stop_signal is not None:  # what was kept before is still on disk, and is made anew on resuming
                 raise Interrupted(self.done, self.stop_signal)
             self.memory.write(index, self.run.method.remember(prediction), planes)
+            if soft is not None:
+                soft.write(index, soft_maps(prediction), planes)
+        self._amend(step, soft)
         self._save_memory(step)
-        if self.run.train.keep_maps:
-            keep_maps(self.folder / "maps" / f"{step:07d}.npz", self.unlabelled, self.memory)
+        if soft is not None:
+            began = time.monotonic()
+            keep_maps(self.folder / "maps" / f"{step:07d}.npz", self.unlabelled, self.memory, soft)
+            self.began += time.monotonic() - began  # for those who look later: no part of what training takes
+
+    def _amend(self, step: int, soft: CaseMemory | None) -> None:
+        """Where a study changes what is remembered before it is learnt from; `soft` are the maps that are kept with it."""
 
     def _save_memory(self, step: int) -> None:
         assert self.memory is not None

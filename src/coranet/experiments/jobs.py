@@ -75,7 +75,16 @@ def attempt(
 def _run(compare: Compare, job: Job, listeners: Sequence[Listener], say: Say, on_progress: OnProgress) -> None:
     folder, options = compare.folder(job), compare.options_of(job)
     begun = (folder / "run.json").exists()
-    train(compare.data, folder, options, resume=begun, listeners=listeners, say=say, on_progress=on_progress)
+    train(
+        compare.data,
+        folder,
+        options,
+        resume=begun,
+        listeners=listeners,
+        say=say,
+        on_progress=on_progress,
+        make_trainer=compare.trainer_of(job),
+    )
     weights = ["best"] if compare.best and (folder / BEST).exists() else []
     for which in (*weights, "last"):  # the last scores are what says that a run is finished
         trained = Trained.load(folder, find_device(options.device), best=which == "best")

@@ -29,6 +29,7 @@ from coranet.nets import MakeNet
 
 Say = Callable[[str], None]
 OnProgress = Callable[[str, int, int], None]
+MakeTrainer = Callable[[Run, Store, Path, torch.device, Sequence[Listener]], Trainer]
 
 
 def train(
@@ -40,6 +41,7 @@ def train(
     listeners: Sequence[Listener] = (),
     say: Say = lambda message: None,
     on_progress: OnProgress = lambda what, done, total: None,
+    make_trainer: MakeTrainer = Trainer,
 ) -> Path:
     """Prepare, split and train; returns the run folder.
 
@@ -51,6 +53,7 @@ def train(
         listeners: who is told of records.
         say: who is told in words what was chosen.
         on_progress: who is told how far reading and preparing have come.
+        make_trainer: the loop; studies have one of their own.
     """
     data, out, options = Path(data), Path(out), options or Options()
     device = find_device(options.device)
@@ -63,19 +66,19 @@ def train(
         store, _ = open_store(data, lambda facts, channels: settings, run.split, options.cache, on_progress=on_progress)
         if store.fingerprint != run.data.fingerprint:
             raise InputError(f"{data}: not the data {out} was started on. Continue on the same files, or start anew.")
-        trainer = Trainer(run, store, out, device, listeners)
+        trainer = make_trainer(run, store, out, device, listeners)
         trainer.resume()
         say(f"Continuing after step {trainer.done} of {run.train.steps}.")
     else:
         check_free(out)
         run, store = make_run(data, options, device, say=say, on_progress=on_progress)
-        trainer = Trainer(run, store, out, device, listeners)
+        trainer = make_trainer(run, store, out, device, listeners)
         if options.init is not None:
             trainer.start_from(options.init)
             say(f"Starting from the weights of {options.init}.")
         _make_folder(run, out)
         trainer.save()
-        run.write(out)  # last: a folder with a run.json always has a state to continue from
+        trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
     trainer.fit()
     return out
 

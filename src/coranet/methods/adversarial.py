@@ -5,7 +5,8 @@
 
 m(x) are maps of an image that the critic is shown; each method says which. In every step the segmenter is updated first
 and then the critic, each while the other is frozen. The critic looks at what the segmenter says in training, whose running
-statistics a second look does not move.
+statistics a second look does not move. Dropout keeps it from knowing the few labelled images by heart, where a method's
+authors have it; it is on while the critic learns and off while it judges.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from coranet.methods.base import Method
-from coranet.nets import MakeNet
+from coranet.nets import Critic, MakeNet
+from coranet.nets.layers import dropout
 from coranet.ops.adversarial import belief
 from coranet.ops.ramps import gaussian_ramp
 from coranet.ops.statistics import frozen_statistics
@@ -35,6 +38,8 @@ class Adversarial(Method):
     """Share of the run over which the weight grows."""
     critic_rate: float = 0.1
     """The critic's learning rate, times the run's."""
+    critic_dropout: float = 0.0
+    """Share of the critic's features that are dropped while it learns, after each convolution but the last."""
 
     @abstractmethod
     def shown(self, logits: Mapping[str, Tensor], image: Tensor) -> Tensor:
@@ -46,11 +51,19 @@ class Adversarial(Method):
 
     def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
         """The segmenter and its critic."""
-        return {"student": self.make_student(make_net), "critic": make_net.critic(self.shown_channels(make_net))}
+        return {"student": self.make_student(make_net), "critic": self.make_critic(make_net)}
 
     def make_student(self, make_net: MakeNet) -> nn.Module:
         """The segmenter."""
         return make_net()
+
+    def make_critic(self, make_net: MakeNet) -> Critic:
+        """The critic."""
+        critic = make_net.critic(self.shown_channels(make_net))
+        if self.critic_dropout:
+            for layer in [*critic.layers][:-1]:
+                cast(nn.Sequential, layer).append(dropout(make_net.dims, self.critic_dropout))
+        return critic
 
     def objectives(self, phase: str) -> tuple[Update, ...]:
         """First the segmenter, then the critic."""
@@ -65,7 +78,8 @@ class Adversarial(Method):
         if batch.unlabelled is None:
             return Terms(values=values)
         logits = nets["student"](batch.unlabelled.image)
-        values["adversarial"] = belief(nets["critic"](self.inside(logits, batch.unlabelled)), 1)
+        judge = nets["critic"].eval()
+        values["adversarial"] = belief(judge(self.inside(logits, batch.unlabelled)), 1)
         return Terms(values=values, weights={"adversarial": self.grown(self.weight, at)})
 
     def labelled_terms(self, logits: Mapping[str, Tensor], sample: Sample) -> dict[str, Tensor]:

@@ -67,7 +67,9 @@ class RepairedCoraNet(CoraNet):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.views and (self.updates != "joint" or self.masks != "online"):
-            raise InputError("views of unlabelled images are learnt from jointly: set updates=joint and masks=online too.")
+            raise InputError(
+                "views of unlabelled images are learnt from jointly: set updates=joint and masks=online too."
+            )
 
     @property
     def needs(self) -> frozenset[Feature]:

@@ -5,7 +5,8 @@ segmented; the segmenter learns to be taken for labelled on unlabelled images:
 
     m(x) = (p(x), x)        L_f = L_sup + λ w(t) · BCE(D(p(x_u), x_u), 1)
 
-The weight, its ramp and the order of updates are those of the field's common implementation, λ = 0.1.
+The weight λ = 0.1, its growth over the whole run, the critic's dropout and the order of updates are those of the field's
+common implementation.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ class DAN(Adversarial):
     paper: ClassVar[str] = "Zhang et al., MICCAI 2017"
     high: ClassVar[str] = "adversarial"
     low: ClassVar[str] = "adversarial"
+
+    ramp: float = 1.0
+    """Share of the run over which the weight grows."""
+    critic_dropout: float = 0.5
+    """Share of the critic's features that are dropped while it learns, after each convolution but the last."""
 
     def shown(self, logits: Mapping[str, Tensor], image: Tensor) -> Tensor:
         """(p, x)."""

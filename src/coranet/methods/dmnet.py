@@ -44,6 +44,10 @@ class DMNet(DAN):
 
     weight: float = 0.01
     """λ_D, of the segmenter's adversarial term."""
+    ramp: float = 0.3
+    """Share of the run over which the weights grow."""
+    critic_dropout: float = 0.0
+    """Share of the critic's features that are dropped while it learns, after each convolution but the last."""
     agreement: float = 1.0
     """λ, of what the decoders learn from each other."""
     temperature: float = 0.5

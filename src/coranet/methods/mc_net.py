@@ -1,13 +1,15 @@
 """Mutual consistency network, MC-Net (Wu et al., MICCAI 2021).
 
-Two decoders A and B on one encoder, which up-sample in different ways. With s(p)_k = p_k^(1/T) / Σ_j p_j^(1/T), on
-labelled and unlabelled images alike,
+Two decoders A and B on one encoder, which up-sample in different ways. On labelled and unlabelled images alike,
 
-    L = ½ (L_sup(A) + L_sup(B)) + λ w(t) · mean over pixels of ( ‖p_A - s(p_B)‖² + ‖p_B - s(p_A)‖² )
+    s(p)_k = p_k^(1/T) / (p_k^(1/T) + (1 - p_k)^(1/T))
+    L = ½ (L_sup(A) + L_sup(B)) + λ w(t) · mean over pixels of 1/K ( ‖p_A - s(p_B)‖² + ‖p_B - s(p_A)‖² )
 
-s(p) is a soft pseudo-label. In the authors' code gradients flow through it as well; the text speaks of a label, and
-here it is fixed unless `live` is set. Their λ = 1 with means over two classes is ½ with our sums. Their tests report both
-the first decoder and the mean of both; checkpoints are chosen by the first, which predicts here.
+s(p) is a soft pseudo-label, sharpened class by class: of more than two classes, one above ½ is brought to 1, and where none
+is, all are brought to 0, so that a pixel nobody is sure of gets no label. In the authors' code gradients flow through it as
+well; the text speaks of a label, and here it is fixed unless `live` is set. λ and its growth are those of their volumes of
+two classes; on cardiac slices of four they take λ = 0.1 and let it grow for the whole run. Their tests report both the
+first decoder and the mean of both; checkpoints are chosen by the first, which predicts here.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from coranet.methods.base import Method
 from coranet.methods.consistency import mean_difference
 from coranet.nets import Body, Feature, MakeNet
 from coranet.ops.losses import probabilities
-from coranet.ops.mixing import sharpen
 from coranet.ops.ramps import gaussian_ramp
 from coranet.types import Batch, Nets, Progress, Terms
 
@@ -37,8 +38,8 @@ class MutualConsistency(Method):
     high: ClassVar[str] = "consistency"
     low: ClassVar[str] = "consistency + entropy minimisation"
 
-    weight: float = 0.5
-    """λ, of the mutual consistency."""
+    weight: float = 1.0
+    """λ, of the mutual consistency; the authors take 0.1 on slices of four classes."""
     ramp: float = 0.4
     """Share of the run over which the weight grows."""
     temperature: float = 0.1
@@ -68,14 +69,15 @@ class MutualConsistency(Method):
             return Terms(values=values)
         valid = torch.cat([sample.valid for sample in samples])
         first, second = (probabilities(logits[name]) for name in BOTH)
-        values["consistency"] = mean_difference(first, self.target(second), valid) + mean_difference(
-            second, self.target(first), valid
-        )
+        there = mean_difference(first, self.target(second), valid)
+        back = mean_difference(second, self.target(first), valid)
+        values["consistency"] = (there + back) / first.shape[1]
         return Terms(values=values, weights={"consistency": self.weight * gaussian_ramp(at.step, self.ramp * at.steps)})
 
     def target(self, p: Tensor) -> Tensor:
-        """The sharpened answer, `(B, K, *S)`."""
-        return sharpen(p if self.live else p.detach(), self.temperature)
+        """The answer, each class of it sharpened against all others: `(B, K, *S)`."""
+        odds = torch.logit(p if self.live else p.detach(), eps=1e-6)
+        return torch.sigmoid(odds / self.temperature)
 
     def inference_net(self, nets: Nets, *, uncertainty: bool = True) -> Body:
         """The decoders that predict."""

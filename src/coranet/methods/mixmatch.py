@@ -1,14 +1,16 @@
 """MixMatch: a holistic approach to semi-supervised learning (Berthelot et al., NeurIPS 2019), voxel by voxel.
 
     q̄ = 1/N Σ_n p(A_n(x_u)),   q_k = q̄_k^(1/T) / Σ_j q̄_j^(1/T)                  guess, then sharpen
-    W = shuffle(X ∪ U),   U = {(A_n(x_u), q)},   X = {(x_l, y_l)}
+    W = shuffle(X ∪ U),   U = {(A_n(x_u), q)},   X = {(A(x_l), y_l)}
     x' = λ' x + (1 - λ') w,   λ' = max(λ, 1 - λ),   λ ~ Beta(α, α)                 mixup of images and of label maps
     L = CE(f(x'_l), y'_l) + λ_u w(t) · mean over pixels of 1/K ‖p(x'_u) - q'‖²
 
 A pixel counts where both images of its mixture have one. For segmentation the guesses must lie on one another: A_n changes
-contrast, brightness and noise, while geometry is the sampler's, the same for all N. Guesses are made in evaluation mode and
-carry no gradient. λ_u is the smallest of the paper's 75 to 250, which are for the classes of whole photographs; short
-runs on the phantom did better with 1 and worse than supervised with any of them.
+contrast, brightness and noise, while geometry is the sampler's, the same for all N. Labelled images are changed alike, or
+a network could tell the two kinds apart. As in the authors' code guesses normalise by the statistics of their batch, since
+the running ones are of mixtures; they move none and carry no gradient. λ_u is the smallest of the paper's 75 to 250, which
+are for the classes of whole photographs; short runs on the phantom did better with 1 and worse than supervised with any of
+them.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from torch import Tensor
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
-from coranet.ops.guess import guess
 from coranet.ops.losses import masked_mean, one_hot, probabilities, squared_difference
 from coranet.ops.mixing import mixed_dice, mixed_up, mixup_shares, sharpen, soft_cross_entropy
 from coranet.ops.perturb import intensity_view
 from coranet.ops.ramps import gaussian_ramp
+from coranet.ops.statistics import frozen_statistics
 from coranet.types import Batch, Nets, Progress, Terms
 
 
@@ -61,9 +63,11 @@ class MixMatch(Method):
         if sample is None:
             return Terms(values=self.supervised_terms(student(labelled.image)["main"], labelled))
         views = [intensity_view(sample.image, self.view) for _ in range(self.views)]
-        seen = torch.stack([guess(student, view) for view in views]).mean(dim=0)
+        with torch.no_grad(), frozen_statistics(student):
+            seen = torch.stack([probabilities(student(view, ("main",))["main"]) for view in views]).mean(dim=0)
         guessed = sharpen(seen, self.temperature)
-        image, valid = torch.cat([labelled.image, *views]), torch.cat([labelled.valid, *[sample.valid] * self.views])
+        image = torch.cat([intensity_view(labelled.image, self.view), *views])
+        valid = torch.cat([labelled.valid, *[sample.valid] * self.views])
         label = torch.cat([one_hot(labelled.label, seen.shape[1]).to(seen.dtype), *[guessed] * self.views])
         shares = mixup_shares(len(image), self.alpha, image.device)
         other = torch.rand(len(image), device=image.device).argsort()

@@ -6,7 +6,8 @@ image tells labelled images from unlabelled ones:
     L_sup = CE + β · mean (S(x_l) - SDM(y_l))²        S = tanh of the head, one for each object
     m(x) = (S(x), x)        L_f = L_sup + λ w(t) · BCE(D(S(x_u), x_u), 1)
 
-SDM is the normalised signed distance of the released code (`ops/distance.py`), as are β = 0.3 and λ = 0.01.
+SDM is the normalised signed distance of the released code (`ops/distance.py`), as are β = 0.3, λ = 0.01, its growth over
+the whole run and the critic's dropout.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class SASSNet(Adversarial):
 
     weight: float = 0.01
     """λ, of the segmenter's adversarial term."""
+    ramp: float = 1.0
+    """Share of the run over which the weight grows."""
+    critic_dropout: float = 0.5
+    """Share of the critic's features that are dropped while it learns, after each convolution but the last."""
     beta: float = 0.3
     """Of the distance maps' error on labelled images."""
 

@@ -4,12 +4,12 @@ An easier task comes first: a network R learns from labelled images what share o
 frozen, and predictions on unlabelled images must have the sizes it expects, up to a margin γ:
 
     L_R = mean over objects of (R(x_l)_k - s_k(y_l))²
-    L_f = L_sup + λ Σ_k [max(0, s_k(p) - (1 + γ) r_k)]² + [max(0, (1 - γ) r_k - s_k(p))]²,  r = R(x_u)
+    L_f = L_sup + λ N Σ_k [max(0, s_k(p) - (1 + γ) r_k)]² + [max(0, (1 - γ) r_k - s_k(p))]²,  r = R(x_u)
 
-s_k sums class k over the image, soft where p is. The released code has γ = 0.1 and, on sizes in pixels, 0.01 over the pixels
-of an image; in shares of an image of 256² pixels, as the paper's are, that is λ = 0.01 · 256². R is a ResNeXt there and a
-small critic for each object here. The segmenter, which the paper trains afterwards, learns from labels while R does, so
-that it sees as many steps as with any other method.
+s_k is the mean of class k over the N voxels of the image, soft where p is. The released code has γ = 0.1 and λ = 0.01, and
+squares sizes in pixels over the pixels of an image, which is N times the square of shares. R is a ResNeXt there and a small
+critic for each object here. The segmenter, which the paper trains afterwards, learns from labels while R does, so that it
+sees as many steps as with any other method.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class SizeConstraint(Method):
     high: ClassVar[str] = "entropy minimisation"
     low: ClassVar[str] = "entropy minimisation"
 
-    weight: float = 0.01 * 256**2
-    """λ, of the penalty on shares of the image."""
+    weight: float = 0.01
+    """λ, of the penalty on sizes in voxels, over the voxels of an image."""
     margin: float = 0.1
     """γ, by which share of the expected size a size may differ."""
     pretrain_epochs: float = 30
@@ -89,7 +89,8 @@ class SizeConstraint(Method):
         found = shares(probabilities(nets["student"](sample.image)["main"]), sample.valid)
         above = (found - (1 + self.margin) * expected).clamp(min=0)
         below = ((1 - self.margin) * expected - found).clamp(min=0)
-        values["size"] = (above.square() + below.square()).sum(dim=1).mean()
+        voxels = sample.valid.flatten(1).sum(dim=1)
+        values["size"] = (voxels * (above.square() + below.square()).sum(dim=1)).mean()
         outside = ((above + below) > 0).float().mean()
         return Terms(values=values, weights={"size": self.weight}, measures={"sizes_outside": outside})
 

@@ -9,8 +9,8 @@ level that the encoder gives are dropped, and the decoder must still say the sam
 
 with f = g ∘ h. As in the authors' code for cardiac slices, D is Dice, D_M Dice over the kept pixels, and the weights are
 those of that code, (½ (CE + D) + ¼ D₁ + ¼ D₂ + ½ D_drop) / 2, times 4. As there, x_l and x_u share one pass in training
-mode, from which q comes too, without gradient, and features as they are and dropped share the decoder's batch statistics.
-The boxes come from the same batch, there from one of their own.
+mode, from which q comes too, without gradient, and all their features, as they are and dropped, share the decoder's batch
+statistics. The boxes come from the same batch, there from one of their own.
 """
 
 from __future__ import annotations
@@ -55,10 +55,9 @@ class UniMatch(FixMatch):
             return Terms(values=self.supervised_terms(student(batch.labelled.image)["main"], batch.labelled))
         count, total = len(batch.labelled.image), len(batch.labelled.image) + len(sample.image)
         levels = student.encode(torch.cat([batch.labelled.image, sample.image]))
-        dropped = [drop_channels(level[count:], self.feature_dropout) for level in levels]
-        both = [torch.cat(pair) for pair in zip(levels, dropped, strict=True)]
+        both = [torch.cat([level, drop_channels(level, self.feature_dropout)]) for level in levels]
         said = student.read(both)["main"]
-        labelled, plain, feature = said[:count], said[count:total], said[total:]
+        labelled, plain, feature = said[:count], said[count:total], said[total + count :]
         values = self.supervised_terms(labelled, batch.labelled)
         seen = probabilities(plain.detach())
         views = [self.changed(sample, seen) for _ in range(2)]

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 
 from coranet.errors import InputError
+from coranet.experiments.paper.figures import FIGURES
 from coranet.experiments.paper.tables import TABLES
 from coranet.files import write_atomically
+from coranet.report.figures import DRAW
 from coranet.report.markup import document, element, picture
 from coranet.report.numbers import TableRow
 from coranet.report.paint import DPI, Picture
 from coranet.report.paper import Part, read_table, table_markup, table_rows, write_table
-
-Draw = Callable[[Path], Sequence[Picture]]
-"""From a folder of finished runs to pictures, none where runs are missing."""
-
-DRAW: dict[str, Draw] = {}
-"""By name."""
+from coranet.report.studies import STUDIES, Sheet, sheets_markup, write_sheets
 
 
-def write_evidence(root: Path, names: Sequence[str]) -> tuple[Path, list[Part]]:
+def write_evidence(root: Path, names: Sequence[str]) -> tuple[Path, list[Part | Sheet]]:
     """Write `tables/` and `figures/` and `evidence.html` into a folder of runs; returns the page and the parts of tables.
 
     Raises:
         InputError: no run of any of these names is finished there.
     """
-    pieces, shown = [], list[Part]()
+    pieces, shown = [], list[Part | Sheet]()
+    drawn_alone = [name for name in names if name in FIGURES and not FIGURES[name].needs]
+    if not (any(root.glob("*/*/scores.csv")) or drawn_alone == list(names)):
+        raise InputError(f"{root}: has no finished run of {', '.join(names)}. Make them with `coranet reproduce NAME`.")
     for name in names:
         if name in TABLES:
             parts = read_table(root, TABLES[name])
@@ -37,7 +37,13 @@ def write_evidence(root: Path, names: Sequence[str]) -> tuple[Path, list[Part]]:
                 pieces.append(table_markup(TABLES[name], parts))
                 shown += parts
         elif name in DRAW:
-            pieces += [_keep(root / "figures", one) for one in DRAW[name](root)]
+            pieces += [_titled(root / "figures", one) for one in DRAW[name](root)]
+        elif name in STUDIES and (sheets := STUDIES[name](root)):
+            (root / "tables").mkdir(exist_ok=True)
+            write_sheets(root / "tables", name, sheets)
+            drawn = {one.name: _keep(root / "figures", one) for sheet in sheets for one in sheet.pictures}
+            pieces.append(sheets_markup(name, sheets, drawn))
+            shown += sheets
     if not pieces:
         raise InputError(f"{root}: has no finished run of {', '.join(names)}. Make them with `coranet reproduce NAME`.")
     page = root / "evidence.html"
@@ -46,14 +52,18 @@ def write_evidence(root: Path, names: Sequence[str]) -> tuple[Path, list[Part]]:
     return page, shown
 
 
-def show_evidence(parts: Sequence[Part]) -> list[tuple[str, list[TableRow]]]:
+def show_evidence(parts: Sequence[Part | Sheet]) -> list[tuple[str, list[TableRow]]]:
     """Each part's title and its rows, for a console."""
-    return [(part.title, table_rows(part)) for part in parts]
+    return [(part.title, part.rows if isinstance(part, Sheet) else table_rows(part)) for part in parts]
+
+
+def _titled(folder: Path, drawn: Picture) -> str:
+    return "\n".join([element("h2", drawn.name), _keep(folder, drawn)])
 
 
 def _keep(folder: Path, drawn: Picture) -> str:
     content = BytesIO()
     drawn.figure.savefig(content, format="png", dpi=DPI)
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{drawn.name}.png", content.getvalue())
-    return "\n".join([element("h2", drawn.name), picture(drawn.name, content.getvalue(), drawn.caption)])
+    return picture(drawn.name, content.getvalue(), drawn.caption)

@@ -90,6 +90,7 @@ class CRM(Estimator):
             certain=certain,
             score=(rad - con).abs().amax(dim=1),
             maps={"conservative": conservative, "radical": radical},
+            soft={"con": con, "rad": rad} if self.costs == "object" else {"con": con[:, 1:], "rad": rad[:, 1:]},
         )
 
 

@@ -96,7 +96,7 @@ FIGURES: dict[str, Figure] = {
             name="fig9",
             title="ACDC: mean teacher against CoraNet",
             needs=(
-                Needs(role="hearts", methods=(HEART_ROWS["MT"],), recipe="field"),
+                Needs(role="hearts", methods=(HEART_ROWS["MT"],), recipe="modern"),
                 Needs(role="hearts", methods=("coranet[classes=binary]",)),
             ),
         ),
@@ -109,6 +109,11 @@ FIGURES: dict[str, Figure] = {
             name="weights",
             title="The weight of certain to uncertain pixels",
             needs=(Needs(role="pancreas", share="1:1", methods=tuple(WEIGHTS.values())),),
+        ),
+        Figure(
+            name="masks",
+            title="What any mask of uncertain pixels can give",
+            needs=(Needs(role="pancreas", share="1:1", methods=("coranet",)),),
         ),
     )
 }

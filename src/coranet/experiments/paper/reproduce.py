@@ -5,6 +5,7 @@
     OUT/<setting>/compare.json          what its runs share
     OUT/<setting>/<row>-seed<n>/        a run
 
+Studies leave JSON beside them, so that reports need neither networks nor the truth of unlabelled cases.
 Tables share runs: what one has finished, another finds.
 """
 
@@ -21,8 +22,11 @@ from coranet.experiments import compare, jobs
 from coranet.experiments.compare import Compare, Job
 from coranet.experiments.launch import OnProgress, Say
 from coranet.experiments.options import Options
+from coranet.experiments.paper.efficiency import measure
 from coranet.experiments.paper.figures import FIGURES
-from coranet.experiments.paper.sets import SETS, find_scans, lay_out, split_of
+from coranet.experiments.paper.held import write_all_held
+from coranet.experiments.paper.masked import Masked
+from coranet.experiments.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
 from coranet.experiments.paper.tables import RECIPES, ROLES, TABLES, Setting, places_of, setting_of
 
 DATA = "CORANET_DATA"
@@ -59,8 +63,10 @@ class Request:
             )
         if not data.is_dir():
             raise InputError(f"{data}: no such folder. Give the folder that the sets lie in with --data.")
-        wanted = [name for role in ROLES.values() for name in (role.own, *role.stand_ins)]
-        found = {name: find_scans(SETS[name], data) for name in dict.fromkeys(wanted)}
+        wanted = dict.fromkeys(name for role in ROLES.values() for name in (role.own, *role.stand_ins))
+        found = {name: find_scans(SETS[name], data) for name in wanted}
+        if not any(found.values()):
+            found = {name: data if is_scans(SETS[name], data) else None for name in wanted}
         there = {name: place for name, place in found.items() if place and (not self.only or name in self.only)}
         if not there:
             raise InputError(
@@ -95,24 +101,51 @@ def cells_of(name: str, there: Iterable[str]) -> Cells:
     return {setting: tuple(methods) for setting, methods in found.items()}
 
 
+Attempt = Callable[[Compare], dict[str, str]]
+"""Run what is missing of a comparison; returns the errors of rows that failed."""
+
+
+def _after_efficiency(made: Compare, attempt: Attempt) -> dict[str, str]:
+    measure(made)
+    return {}
+
+
+def _after_masks(made: Compare, attempt: Attempt) -> dict[str, str]:
+    masked = Masked.like(made)
+    errors = attempt(masked)
+    write_all_held([one.folder(job) for one in (made, masked) for job in one.jobs], made.data)
+    return errors
+
+
+AFTER: dict[str, Callable[[Compare, Attempt], dict[str, str]]] = {
+    "efficiency": _after_efficiency,
+    "masks": _after_masks,
+}
+"""What a study does when the runs it needs are finished; returns errors as an attempt does."""
+
+
 def run_cells(
     cells: Cells,
     request: Request,
     alone: Callable[[Compare, Job], str | None],
     say: Say,
     on_progress: OnProgress,
+    study: str = "",
 ) -> dict[Setting, dict[str, str]]:
-    """Run what is missing; returns the errors of rows that failed, by setting."""
-    sets, errors = request.sets(), dict[Setting, dict[str, str]]()
+    """Run what is missing, then what AFTER has for a study; returns the errors of rows that failed, by setting."""
+
+    def attempt(made: Compare) -> dict[str, str]:
+        return jobs.attempt_all(made, request.jobs, lambda job: alone(made, job), say)
+
+    sets, errors = request.sets() if cells else {}, dict[Setting, dict[str, str]]()
     for setting, methods in cells.items():
         made = prepare(setting, methods, sets[setting.scans], request, say, on_progress)
         length = made.options.steps or "the text's"
         say(f"{setting.name}: {len(methods)} methods, {made.seeds} seeds, {length} steps.")
-
-        def one(job: Job, made: Compare = made) -> str | None:
-            return alone(made, job)
-
-        if found := jobs.attempt_all(made, request.jobs, one, say):
+        found = attempt(made)
+        if study in AFTER:
+            found |= AFTER[study](made, attempt)
+        if found:
             errors[setting] = found
     return errors
 
@@ -140,15 +173,15 @@ def prepare(
 
 def _options(setting: Setting, request: Request, folder: Path) -> Options:
     scans = SETS[setting.scans]
-    recipe = RECIPES["" if request.short else setting.recipe]
-    kept = (("train.keep_maps", "true"),) if scans.options.dims == 2 else ()
+    recipe = RECIPES[setting.recipe] if setting.recipe and not request.short else scans.options
+    kept = (("train.keep_maps", "true"),) if recipe.dims == 2 else ()
     return replace(
-        scans.options,
+        recipe,
         steps=request.steps or scans.steps,
         split=folder / "split.json",
         net=setting.net,
         val=None,
         device=request.device,
         cache=request.cache,
-        overrides=(*scans.options.overrides, *recipe, *kept),
+        overrides=(*recipe.overrides, *kept),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -163,16 +163,19 @@ SETS: dict[str, Scans] = {
 
 
 def find_scans(scans: Scans, data: Path) -> Path | None:
-    """The set's folder: among others in a folder, or the folder itself."""
-    places = [(data / name, "named") for name in scans.folders]
-    if any(data.name == Path(name).name for name in scans.folders):
-        places.append((data, "named"))
-    places += [(data, "told by its files")]
-    for place, how in places:
-        for reader in scans.readers:
-            if place.is_dir() and (how == "named" or reader != "folder") and DATASETS[reader](place)[0] is not None:
-                return place
-    return None
+    """The set's folder, by its name: among others in a folder, or the folder itself."""
+    places = [data / name for name in scans.folders]
+    places += [data] if any(data.name == Path(name).name for name in scans.folders) else []
+    return next((place for place in places if _reads(scans.readers, place)), None)
+
+
+def is_scans(scans: Scans, data: Path) -> bool:
+    """Whether a folder of any name holds the set, as it was downloaded."""
+    return _reads([reader for reader in scans.readers if reader != "folder"], data)
+
+
+def _reads(readers: Iterable[str], place: Path) -> bool:
+    return place.is_dir() and any(DATASETS[reader](place)[0] is not None for reader in readers)
 
 
 def lay_out(scans: Scans, source: Path | None, home: Path) -> Path:
@@ -255,7 +258,8 @@ def split_of(scans: Scans, cases: tuple[Case, ...], share: str) -> tuple[Split, 
         return find_protocol(f"{scans.protocol}:{share}").split(patients, labelled)
     known, unknown = (int(part) for part in share.split(":"))
     test = max(round(len(set(patients.values())) / 5), 1)
-    said = f"{test} patients drawn for test with seed 0; of the others one to {share} labelled, in drawn order."
     kept = [case.name for case in cases if case.part == "Ts" and case.label is not None]
+    tested = "The set's own test cases" if kept else f"{test} patients drawn for test with seed 0"
+    said = f"{tested}; of the other patients, in an order drawn with seed 0, labelled to unlabelled {share}."
     made = split_by_ratio(patients, labelled, (known, unknown), test=0 if kept else test, kept_for_test=kept)
     return made, (said,)

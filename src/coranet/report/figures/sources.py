@@ -1,0 +1,136 @@
+"""Figures 3 and 4: pseudo-labels by their source, the first ones and those of every refresh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isnan
+from pathlib import Path
+from statistics import mean, stdev
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from coranet.experiments.paper.figures import FIGURES, SOURCES
+from coranet.metrics import Counts
+from coranet.report.curves import INKS, mark_steps
+from coranet.report.figures.found import Found, by_set, find_runs, missing_words
+from coranet.report.figures.kept_labels import count_pixels, find_unlabelled, refreshes
+from coranet.report.paint import TEXT, WIDTH, Picture, plain
+
+SHARES = {"PPV": "ppv", "TPR": "tpr", "CSI": "jaccard"}
+"""As the paper calls them, and as `Counts` does."""
+
+Measured = Mapping[str, Mapping[int, Sequence[Counts]]]
+"""By source and step, of every seed."""
+
+ABOUT = (
+    " Pseudo-labels of unlabelled cases against their true labels, which no training has seen, over all pixels of all cases:"
+    " PPV = tp / (tp + fp), TPR = tp / (tp + fn), CSI = tp / (tp + fp + fn). A pixel that a source is not certain of has no"
+    " pseudo-label and counts as not foreground. A source without any foreground has no PPV. CRM's runs train its two heads"
+    " through the shared encoder as well, so that sources differ in their labels too, not in their regions alone."
+)
+
+
+def measure(found: Found, *, first: bool) -> Measured:
+    """Pixels of each source's pseudo-labels, of the first refresh of each run or of all."""
+    some = next(run for by_seed in found.runs.values() for run in by_seed.values())
+    truth = find_unlabelled(found.scans, some).truth()
+    measured: dict[str, dict[int, list[Counts]]] = {}
+    for label, by_seed in found.runs.items():
+        steps = measured.setdefault(label, {})
+        for run in by_seed.values():
+            for step, file in list(refreshes(run).items())[: 1 if first else None]:
+                steps.setdefault(step, []).append(count_pixels(file, truth))
+    return measured
+
+
+def draw_first(root: Path) -> list[Picture]:
+    """Figure 3: bars, one picture a set."""
+    every = [one for needs in FIGURES["fig3"].needs for one in find_runs(root, needs, SOURCES, "maps")]
+    return [_draw_first(scans, found) for scans, found in by_set(every).items()]
+
+
+def _draw_first(scans: str, found: Sequence[Found]) -> Picture:
+    figure = Figure(figsize=(WIDTH, 3.3 * len(found)), layout="constrained")
+    grid = figure.subplots(len(found), len(SHARES), squeeze=False, sharey=True)
+    for line, one in zip(grid, found, strict=True):
+        first = {
+            label: [c for each in steps.values() for c in each] for label, steps in measure(one, first=True).items()
+        }
+        for axes, (title, share) in zip(line, SHARES.items(), strict=True):
+            _bars(axes, {label: _percent(counts, share) for label, counts in first.items()})
+            axes.set_title(title, fontsize=TEXT + 1)
+        line[0].set_ylabel(f"{plain(one.setting.name)}\n%", fontsize=TEXT)
+    caption = (
+        f"The first pseudo-labels, after training on labels alone: {_places(found)}. Bars are means over seeds, lines their"
+        f" standard deviation.{ABOUT}{missing_words(*(one.missing(one.seeds) for one in found))}"
+    )
+    return Picture(name=f"fig3-{scans}", figure=figure, caption=caption)
+
+
+def draw_course(root: Path) -> list[Picture]:
+    """Figure 4: lines over steps, one picture a set."""
+    (needs,) = FIGURES["fig4"].needs
+    return [_draw_course(found) for found in find_runs(root, needs, SOURCES, "maps")]
+
+
+def _draw_course(found: Found) -> Picture:
+    figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
+    panels = figure.subplots(1, len(SHARES))
+    measured = measure(found, first=False)
+    for axes, (title, share) in zip(panels, SHARES.items(), strict=True):
+        for ink, (label, steps) in zip(INKS, measured.items(), strict=False):
+            by_step = {step: values for step, counts in steps.items() if (values := _percent(counts, share))}
+            if by_step:
+                _line(axes, by_step, label, ink)
+        mark_steps(axes)
+        axes.set_title(f"{title}, %", fontsize=TEXT + 1)
+    handles, labels = max((axes.get_legend_handles_labels() for axes in panels), key=lambda both: len(both[1]))
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(SOURCES), fontsize=TEXT, frameon=False)
+    caption = (
+        "Plain self-training on the certain pixels of each source, at every refresh of its pseudo-labels:"
+        f" {_places([found])}. Lines are means over seeds, bands one standard deviation about them.{ABOUT}"
+        f"{missing_words(found.missing(found.seeds))}"
+    )
+    return Picture(name=f"fig4-{found.setting.scans}", figure=figure, caption=caption)
+
+
+def _bars(axes: Axes, values: Mapping[str, Sequence[float]]) -> None:
+    for place, (ink, (label, seeds)) in enumerate(zip(INKS, values.items(), strict=False)):
+        if not seeds:
+            axes.text(place, 1, "none", ha="center", fontsize=TEXT, color="0.4")
+            continue
+        height, spread = mean(seeds), _spread(seeds)
+        axes.bar(place, height, color=ink, width=0.7, label=plain(label))
+        if spread:
+            axes.errorbar(place, height, yerr=spread, color="black", capsize=4, linewidth=1.2)
+        axes.text(place, height + spread + 1.5, f"{height:.1f}", ha="center", fontsize=TEXT)
+    axes.set_xticks(range(len(values)), [plain(label).replace(" ", "\n") for label in values], fontsize=TEXT)
+    axes.set(ylim=(0, 112), yticks=range(0, 101, 25), xlim=(-0.6, len(values) - 0.4))
+    axes.tick_params(labelsize=TEXT)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
+    axes.grid(axis="y", color="0.9")
+
+
+def _line(axes: Axes, by_step: Mapping[int, Sequence[float]], label: str, ink: str) -> None:
+    steps, middle = list(by_step), np.array([mean(values) for values in by_step.values()])
+    spread = np.array([_spread(values) for values in by_step.values()])
+    axes.plot(steps, middle, color=ink, marker="o", markersize=4, label=plain(label))
+    if spread.any():
+        axes.fill_between(steps, middle - spread, middle + spread, color=ink, alpha=0.15, linewidth=0)
+
+
+def _percent(counts: Sequence[Counts], share: str) -> list[float]:
+    """Of each seed that has a value."""
+    values = [float(getattr(one, share)) for one in counts]
+    return [100 * value for value in values if not isnan(value)]
+
+
+def _spread(values: Sequence[float]) -> float:
+    return stdev(values) if len(values) > 1 else 0.0
+
+
+def _places(found: Sequence[Found]) -> str:
+    return "; ".join(f"{one.words}, seed {' and '.join(map(str, one.seeds))}" for one in found)
