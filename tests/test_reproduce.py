@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 from statistics import mean, stdev
 
 import numpy as np
@@ -205,12 +206,14 @@ def test_what_is_finished_is_not_run_again_and_what_is_missing_is_said(made, cap
     assert code == 0
     assert "6 of 6 runs are finished already" in err
     assert times == {file: file.stat().st_mtime_ns for file in made.glob("*/*/last.pt")}
-    copied = tmp_path / "small"
-    for file in made.rglob("*"):  # as results are kept: small files alone
-        if file.name in ("run.json", "scores.csv", "compare.json", "split.json") and "ua_mt" not in str(file):
-            target = copied / file.relative_to(made)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(file.read_bytes())
+    copied, whole = tmp_path / "small", tmp_path / "whole"
+    shutil.copytree(made, whole, ignore=lambda folder, names: ["ua_mt-seed0"])
+    code, out, _ = run(capsys, "report", whole, "--keep", copied)
+    assert code == 0
+    kept = {file.name for file in copied.rglob("*") if file.is_file() and "1to4" in str(file)}
+    assert kept == {"compare.json", "split.json", "run.json", "log.jsonl", "scores.csv"}
+    assert str(made.parent) not in "".join(file.read_text() for file in copied.rglob("*.json"))
+    shutil.rmtree(copied / "tables")
     code, out, _ = run(capsys, "report", copied)
     assert code == 0
     assert re.search(r"UA-MT +ua_mt +missing", out)
