@@ -360,3 +360,24 @@ def test_a_critic_tells_one_kind_from_the_other(dims: int) -> None:
         nn.functional.binary_cross_entropy_with_logits(critic(maps), target).backward()
         optimizer.step()
     assert ((critic(maps) > 0) == (target > 0.5)).all()
+
+
+def test_values_are_dropped_within_levels_in_training_alone():
+    torch.manual_seed(0)
+    plain, dropping = (MakeNet(Net(width=4, levels=2, dropped=shares), 2, 1, 2)() for shares in ((), (0.0, 0.25, 0.5)))
+    rates = [module.p for module in dropping.modules() if isinstance(module, nn.Dropout)]
+    assert rates == [0.25, 0.5]
+    for mine, theirs in zip(dropping.parameters(), plain.parameters(), strict=True):
+        mine.data.copy_(theirs.data)
+    image = torch.randn(2, 1, 16, 16)
+    dropping.eval()
+    assert torch.equal(dropping(image)["main"], plain.eval()(image)["main"])
+    dropping.train()
+    assert not torch.equal(dropping(image)["main"], dropping(image)["main"])
+    assert count_parameters(dropping) == count_parameters(plain)
+
+
+@pytest.mark.parametrize("wrong", [{"dropped": (0.1,), "body": "vnet"}, {"dropped": (1.0,)}, {"dropped": (0.1,) * 9}])
+def test_shares_that_cannot_be_dropped_are_refused(wrong):
+    with pytest.raises(InputError, match=r"net\.dropped"):
+        Net(**wrong)

@@ -38,6 +38,9 @@ class Net:
     """Batch or instance normalisation. A network of MONAI keeps its own; this is that of its heads."""
     head_convolutions: Literal[1, 2] = 2
     """Convolutions of width 3 in each head: two in the paper's text, one in its released code."""
+    dropped: tuple[float, ...] = ()
+    """Of `unet`: share of values dropped within each level of the encoder, finest first. The paper has none; the field takes
+    0.05, 0.1, 0.2, 0.3 and 0.5."""
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Further arguments of a MONAI network's constructor."""
 
@@ -48,6 +51,10 @@ class Net:
             )
         if self.width < 1 or self.levels < 1:
             raise InputError(f"A network needs width and levels of at least 1, not {self.width} and {self.levels}.")
+        if self.dropped and self.body != "unet":
+            raise InputError(f"Only unet drops values within levels (net.dropped), not {self.body}.")
+        if len(self.dropped) > self.levels + 1 or not all(0 <= share < 1 for share in self.dropped):
+            raise InputError(f"net.dropped has a share from 0 to below 1 for each of {self.levels + 1} levels at most.")
         if not isinstance(self.options, Mapping):
             raise InputError(f"Options of a network are arguments by name, not {self.options!r}.")
         if self.options and self.monai is None:
@@ -98,6 +105,8 @@ class MakeNet:
         """
         name, options = self.net.monai, self.net.options
         make: Callable[..., Body] = NETS[self.net.body] if name is None else partial(MonaiBody, name, options=options)
+        if self.net.dropped:
+            make = partial(make, dropped=self.net.dropped)
         return make(
             dims=self.dims,
             channels=self.channels,

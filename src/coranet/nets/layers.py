@@ -118,9 +118,10 @@ def up_norm_relu(dims: int, outputs: int, norm: Norm, *, transposed: bool) -> Co
     return ConvNormReLU(Upsample(dims, 2 * outputs, outputs, transposed=transposed), *_norm_relu(dims, outputs, norm))
 
 
-def double_conv(dims: int, inputs: int, outputs: int, norm: Norm) -> nn.Sequential:
-    """Two of them."""
-    return nn.Sequential(conv_norm_relu(dims, inputs, outputs, norm), conv_norm_relu(dims, outputs, outputs, norm))
+def double_conv(dims: int, inputs: int, outputs: int, norm: Norm, dropped: float = 0.0) -> nn.Sequential:
+    """Two of them, and between them a share of the values dropped."""
+    first, second = conv_norm_relu(dims, inputs, outputs, norm), conv_norm_relu(dims, outputs, outputs, norm)
+    return nn.Sequential(first, nn.Dropout(dropped), second) if dropped else nn.Sequential(first, second)
 
 
 def head(dims: int, inputs: int, outputs: int, norm: Norm, convolutions: int, kernel: PerAxis = 3) -> Head:

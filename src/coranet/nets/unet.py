@@ -29,13 +29,15 @@ class UNet(Body):
         head_convolutions: int = 2,
         decoders: Mapping[str, Upsampling] | None = None,
         dropout_rate: float = 0.0,
+        dropped: Sequence[float] = (),
     ) -> None:
         super().__init__()
         self.widths = tuple(width * 2**level for level in range(levels + 1))
         self.multiple = self.multiple_for(levels)
+        shares = [*dropped, *[0.0] * (levels + 1 - len(dropped))]
         self.encoder = nn.ModuleList(
-            double_conv(dims, inputs, outputs, norm)
-            for inputs, outputs in zip([channels, *self.widths[:-1]], self.widths, strict=True)
+            double_conv(dims, inputs, outputs, norm, share)
+            for inputs, outputs, share in zip([channels, *self.widths[:-1]], self.widths, shares, strict=True)
         )
         self.pool = MAX_POOL[dims](2)
         self.dropout = dropout(dims, dropout_rate)
