@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coranet.data import residency
 from coranet.data.ahead import Boxes
 from coranet.data.augment import Augment
 from coranet.data.batches import Batches, mix
@@ -605,3 +606,16 @@ def test_batches_of_a_run_are_of_one_kind(store, augment):
         memory.write(torch.tensor([number]), maps)
     batches = Batches(*pools, window=window, augment=augment, sizes=(1, 1), seed=0)
     assert len({kind_of(batches.at(step, memory), "train") for step in range(30)}) == 1
+
+
+def test_systems_that_take_no_advice_and_do_not_say_what_is_free_are_trained_on_too(monkeypatch):
+    """On macOS nobody says what is free; Windows says nothing and has no such call."""
+    monkeypatch.setattr(residency, "_LIBC", None)
+    residency.send_for(torch.zeros(3))
+    page = mmap.PAGESIZE
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 8}.__getitem__)
+    monkeypatch.setattr(os, "sysconf_names", {"SC_PHYS_PAGES": 0})
+    assert Room.of(torch.device("cpu"), None, None).on_host == 4 * page
+    monkeypatch.delattr(os, "sysconf_names")
+    monkeypatch.delattr(os, "sysconf")
+    assert Room.of(torch.device("cpu"), None, None).on_host > 2**30

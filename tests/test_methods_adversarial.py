@@ -340,10 +340,21 @@ def test_a_critic_drops_features_while_it_learns_and_none_while_it_judges(method
     for update, name, draws in ((critic, "critic", True), (segmenter, "adversarial", False)):
         one, other = (float(run(nets, update, batch, seed).values[name]) for seed in (0, 1))
         assert (one != other) is draws
+    assert not nets["critic"].training
+    run(nets, critic, batch, 0)
+    assert nets["critic"].training  # again, where it learns
     drops = [[layer.p for layer in block if isinstance(layer, nn.Dropout2d)] for block in nets["critic"].layers]
     assert drops == [[0.5]] * (len(drops) - 1) + [[]]
     for other in (Advent, DMNet):
         assert not any(isinstance(layer, nn.Dropout2d) for layer in build(other)["critic"].modules())
+
+
+def test_a_critic_of_two_decoders_drops_none_while_it_judges_either():
+    method, batch = DMNet(critic_dropout=0.5), tiny.batch(maps=())
+    nets = method.nets(tiny.make_net())
+    segmenter, _ = method.objectives("train")
+    one, other = (float(run(nets, segmenter, batch, seed).values["adversarial"]) for seed in (0, 1))
+    assert one == other
 
 
 def test_vat_counts_clean_images_alone_and_leaves_no_gradient_behind():

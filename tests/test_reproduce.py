@@ -19,7 +19,7 @@ from coranet.experiments.compare import parse_row, run_name, split_rows
 from coranet.experiments.paper import printed
 from coranet.experiments.paper.figures import FIGURES
 from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, prepare
-from coranet.experiments.paper.sets import SETS, find_scans, lay_out, split_of
+from coranet.experiments.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
 from coranet.experiments.paper.tables import RECIPES, ROLES, TABLES, Setting, places_of, setting_of
 from coranet.methods import find_method
 from coranet.report.paper import read_table, table_rows
@@ -149,6 +149,26 @@ def test_a_folder_in_our_layout_is_used_as_it_is(scans, tmp_path):
     assert dict(read_folder(ventricle).classes) == {0: "background", 1: "LV"}
 
 
+@pytest.mark.parametrize(
+    ("names", "sets"),
+    [
+        ([f"patient{number:03d}_ED" for number in range(1, 101)], {"acdc", "acdc-lv", "acdc-peng"}),
+        ([f"hippocampus_{number:03d}" for number in range(3)], {"hippocampus"}),
+        ([f"somebody_{number:03d}" for number in range(3)], set()),
+    ],
+)
+def test_a_folder_of_any_name_is_known_by_its_patients(names, sets, scans, tmp_path):
+    """What a reader can make out is not yet the set that the reader is for."""
+    image, label = (next((scans / part).glob("*.nii.gz")) for part in ("imagesTr", "labelsTr"))
+    for part in ("imagesTr", "labelsTr"):
+        (tmp_path / part).mkdir()
+    for name in names:
+        (tmp_path / "imagesTr" / f"{name}_0000.nii.gz").symlink_to(image)
+        (tmp_path / "labelsTr" / f"{name}.nii.gz").symlink_to(label)
+    shutil.copy(scans / "dataset.json", tmp_path)
+    assert {name for name in SETS if SETS[name].readers and is_scans(SETS[name], tmp_path)} == sets
+
+
 def test_patients_are_drawn_one_in_five_for_test(hearts):
     cases = read_folder(hearts).cases
     split, said = split_of(SETS["phantom"], cases, "1:4")
@@ -211,7 +231,7 @@ def test_what_is_finished_is_not_run_again_and_what_is_missing_is_said(made, cap
     code, out, _ = run(capsys, "report", whole, "--keep", copied)
     assert code == 0
     kept = {file.name for file in copied.rglob("*") if file.is_file() and "1to4" in str(file)}
-    assert kept == {"compare.json", "split.json", "run.json", "log.jsonl", "scores.csv"}
+    assert kept == {"compare.json", "split.json", "patients.json", "run.json", "log.jsonl", "scores.csv"}
     assert str(made.parent) not in "".join(file.read_text() for file in copied.rglob("*.json"))
     shutil.rmtree(copied / "tables")
     code, out, _ = run(capsys, "report", copied)
@@ -241,6 +261,68 @@ def test_seeds_are_averaged_and_cases_compared(made, tmp_path):
     assert table_rows(part)[0]["seeds"] == "2"
 
 
+def _scored(root, setting, row, seed, dice, classes=("LV",)):
+    """A finished run as far as tables read it: `dice` by case, alike in all classes."""
+    folder = root / setting / run_name(row, seed)
+    folder.mkdir(parents=True)
+    titles = "case,class_name,value,status,dsc,jaccard,ppv,tpr,hd,hd95,asd,assd,hd_mm,hd95_mm,asd_mm,assd_mm"
+    lines = [
+        f"{case},{title},{value},scored," + ",".join([str(one)] * 12) + ",10,10"
+        for case, one in dice.items()
+        for value, title in enumerate(classes, start=1)
+    ]
+    text = "\n".join([f"{titles},prediction_voxels,label_voxels", *lines])
+    (folder / "scores.csv").write_text(text + "\n")
+
+
+def test_the_test_is_over_patients_and_not_over_their_slices(tmp_path):
+    """Nine slices of each of three patients, of whom one gains: no 27 witnesses."""
+    cases = {f"{patient}-slice{n}": patient for patient in ("a", "b", "c") for n in range(9)}
+    _scored(tmp_path, "sunnybrook-1to4", "coranet", 0, dict.fromkeys(cases, 0.5))
+    better = {case: 0.8 if patient == "a" else 0.5 for case, patient in cases.items()}
+    _scored(tmp_path, "sunnybrook-1to4", "supervised", 0, better)
+    (tmp_path / "sunnybrook-1to4" / "patients.json").write_text(json.dumps(cases))
+    (part,) = read_table(tmp_path, TABLES["table7"])
+    ahead = part.lines[0].ahead
+    assert ahead.n == 3
+    assert ahead.difference == pytest.approx(0.1)
+    assert ahead.low == 0
+    assert ahead.p == 1
+    (tmp_path / "sunnybrook-1to4" / "patients.json").unlink()  # then the scans that the runs were made on say it
+    (tmp_path / "dataset.json").write_text(json.dumps({"patients": cases}))
+    shared = {"data": str(tmp_path), "test": list(cases)}
+    (tmp_path / "sunnybrook-1to4" / "compare.json").write_text(json.dumps(shared))
+    (part,) = read_table(tmp_path, TABLES["table7"])
+    assert part.lines[0].ahead.n == 3
+
+
+def test_a_seed_that_is_missing_hides_no_other(tmp_path):
+    for seed, dice in ((1, 0.5), (2, 0.7)):
+        _scored(tmp_path, "sunnybrook-1to4", "coranet", seed, {"a": dice})
+    for seed, dice in ((0, 0.1), (2, 0.6)):
+        _scored(tmp_path, "sunnybrook-1to4", "supervised", seed, {"a": dice})
+    (part,) = read_table(tmp_path, TABLES["table7"])
+    first, *_, last = part.lines
+    assert last.cells["dsc"].ours == pytest.approx((50, 70))
+    assert first.ahead.difference == pytest.approx(-0.1)  # of the one seed that both have
+
+
+def test_a_set_without_a_finished_run_hides_none_that_has_one(tmp_path):
+    _scored(tmp_path, "sunnybrook-1to1", "coranet", 0, {"a": 0.5})
+    for begun in ("pancreas-3d-12", "pancreas-1to1"):
+        (tmp_path / begun).mkdir()
+        (tmp_path / begun / "compare.json").write_text("{}")
+    (part,) = read_table(tmp_path, TABLES["table2"])
+    assert part.scans == "sunnybrook"
+
+
+def test_hearts_are_told_by_value_whatever_a_folder_calls_them(tmp_path):
+    _scored(tmp_path, "acdc-14-modern", "mean_teacher", 0, {"patient001_ED": 0.5}, ("RV", "MLV", "LVC"))
+    (part,) = read_table(tmp_path, TABLES["table9"])
+    line = next(line for line in part.lines if line.runs)
+    assert [cell.ours for cell in line.cells.values()] == [pytest.approx((50,))] * 4
+
+
 def test_validation_cases_choose_weights_beside_the_last(scans, tmp_path):
     request = Request(out=tmp_path, seeds=1, short=True, device="cpu", cache=tmp_path / "cache")
     made = prepare(Setting(scans="phantom", share="1:1"), ("supervised",), None, request)
@@ -267,8 +349,34 @@ def test_wrong_names_and_missing_scans_are_refused(capsys, tmp_path, monkeypatch
     code, _, err = run(capsys, "report", tmp_path / "empty")
     assert code == 1
     assert "no finished run" in err
-    with pytest.raises(InputError, match="at least 1"):
-        Reproduce(name="table2", seeds=0, short=True, out=tmp_path)()
+    for wrong in ({"seeds": 0}, {"steps": 0}):
+        with pytest.raises(InputError, match="at least 1"):
+            Reproduce(name="table2", short=True, out=tmp_path, **wrong)()
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="is no folder"):
+        Reproduce(name="fig2", out=tmp_path / "file")()
+
+
+def test_sets_that_are_asked_for_must_be_there_and_of_use(scans, tmp_path):
+    (tmp_path / "acdc").symlink_to(scans)
+
+    def asked(sets):
+        Reproduce(name="table7", data=tmp_path, sets=sets, out=tmp_path / "out")()
+
+    with pytest.raises(InputError, match="acdcc: no such set"):
+        asked("acdc, acdcc")
+    with pytest.raises(InputError, match="none of the sets la"):
+        asked("acdc,la")
+    with pytest.raises(InputError, match="table7: is made on endocardium, sunnybrook"):
+        asked("acdc")
+
+
+def test_runs_are_not_kept_onto_themselves(made, capsys):
+    before = {file: file.read_bytes() for file in made.rglob("log.jsonl")}
+    code, _, err = run(capsys, "report", made, "--keep", made / ".." / made.name)
+    assert code == 1
+    assert "folder of the runs" in err
+    assert before == {file: file.read_bytes() for file in made.rglob("log.jsonl")}
 
 
 def test_the_drawing_needs_no_scans(capsys, tmp_path, monkeypatch):

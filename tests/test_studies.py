@@ -4,7 +4,9 @@ import csv
 import json
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from coranet.data.store import Store
 from coranet.engine.run import Run
 from coranet.experiments.compare import Job
 from coranet.experiments.jobs import attempt
-from coranet.experiments.paper import efficiency
+from coranet.experiments.paper import efficiency, small
 from coranet.experiments.paper.held import held_at, look, read_truth, without_costs
 from coranet.experiments.paper.masked import ROWS, Masked, choose_highest
 from coranet.experiments.paper.reproduce import Request, cells_of, prepare, run_cells
@@ -264,6 +266,39 @@ def test_magnitudes_are_means_over_the_steps_of_self_training(tmp_path):
     log = tuple({"step": step, "terms": {} if value is None else {"certain": value}} for step, value in lines)
     run = FinishedRun(name="", folder=tmp_path, settings=settings_of_run, log=log, scores=None)
     assert mean_term(run, "certain") == pytest.approx(np.mean(range(7, 27)))
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 1000), every=st.integers(1, 9), pretrain=st.integers(0, 60))
+def test_a_log_that_is_kept_small_says_the_same_of_means_and_time(seed, every, pretrain):
+    """Lines of any length, one of which holds steps of both phases, of a run that was cut off once."""
+    rng = np.random.default_rng(seed)
+    steps = np.cumsum(rng.integers(1, 5, 60))
+    begin = round(steps[-1] * pretrain / (pretrain + 100))
+    values, cut = rng.random(steps[-1] + 1), rng.integers(1, 59)
+    lines = []
+    for number, (before, step) in enumerate(pairwise([0, *steps.tolist()])):
+        has = range(max(before, begin) + 1, step + 1)
+        term = {"certain": float(np.mean(values[has]))} if has else {}
+        phase = "selftrain" if step > begin else "pretrain"
+        clock = number + 1 if number < cut else 0.5 + number - cut
+        lines.append({"step": step, "phase": phase, "seconds": clock, "terms": term, "measures": {}, "val": None})
+    lines[30]["val"] = {"mean": 0.5}
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    with patch.object(small, "EVERY", every):
+        kept = [json.loads(line) for line in small._thinned(text).splitlines()]
+    about = {
+        "train": {"steps": int(steps[-1])},
+        "method": {"pretrain_epochs": pretrain, "selftrain_epochs": 100},
+    }
+    whole, copy = (
+        FinishedRun(name="", folder=Path(), settings=about, log=tuple(log), scores=None) for log in (lines, kept)
+    )
+    assert mean_term(copy, "certain") == pytest.approx(mean_term(whole, "certain"))
+    assert mean_term(copy, "certain") == pytest.approx(np.mean(values[begin + 1 :]))
+    assert copy.seconds == whole.seconds
+    assert [line["step"] for line in kept if line["val"]] == [lines[30]["step"]]
+    assert len(kept) <= len(lines) // every + 8
 
 
 def test_terms_are_logged_before_their_weights(made, page):

@@ -52,14 +52,16 @@ class Reproduce:
         """Run what is missing, then write."""
         from coranet.cli.show import counting, say
         from coranet.engine.signals import Interrupted
-        from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, run_cells
+        from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, run_cells, sets_for
         from coranet.report import show_evidence, write_evidence
 
         names = NAMES if self.name == "all" else (self.name,)
         if not set(names) <= set(NAMES):
             raise InputError(f"{self.name}: no table or figure is called that. There are {', '.join(NAMES)}, and all.")
-        if min(self.jobs, self.seeds) < 1:
-            raise InputError("--jobs and --seeds are at least 1.")
+        if min(self.jobs, self.seeds, 1 if self.steps is None else self.steps) < 1:
+            raise InputError("--jobs, --seeds and --steps are at least 1.")
+        if self.out.exists() and not self.out.is_dir():
+            raise InputError(f"{self.out}: is no folder. Choose another --out.")
         request = Request(
             out=self.out,
             data=self.data,
@@ -69,11 +71,14 @@ class Reproduce:
             jobs=self.jobs,
             device=self.device,
             cache=self.cache,
-            only=tuple(self.sets.split(",")) if self.sets else (),
+            only=tuple(filter(None, map(str.strip, self.sets.split(",")))) if self.sets else (),
         )
         failed = False
         for name in names:
             cells = cells_of(name, request.sets()) if name != "fig2" else {}
+            if not cells and name != "fig2" and len(names) == 1:
+                made_on = ", ".join(sets_for(name))
+                raise InputError(f"{name}: is made on {made_on}, and none of these is there. Change --data or --sets.")
             with counting() as on_progress:
                 try:
                     errors = run_cells(cells, request, run_alone, say, on_progress, study=name)

@@ -34,7 +34,7 @@ class Room:
         if device_bytes is None:
             device_bytes = int(SHARE * torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0
         if host_bytes is None:
-            host_bytes = int(SHARE * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+            host_bytes = int(SHARE * _host_memory())
         return cls(device, device_bytes, host_bytes)
 
     def place(self, images: NDArray[Any]) -> tuple[Tensor, ...]:
@@ -49,7 +49,7 @@ class Room:
                 return _shared(np.ascontiguousarray(images)).pin_memory().unbind()
             return torch.from_numpy(np.array(images, order="C")).unbind()  # a copy: what is mapped is on disk
         mapped = _shared(images)
-        _advise(mapped, mmap.MADV_RANDOM)  # boxes are asked for whole: pages around them would be read in vain
+        _advise(mapped, "MADV_RANDOM")  # boxes are asked for whole: pages around them would be read in vain
         return mapped.unbind()
 
     def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -76,15 +76,25 @@ def _shared(images: NDArray[Any]) -> Tensor:
 def send_for(box: Tensor) -> None:
     """Have all of a box that may lie on disk read at once, and not page by page as it is come upon."""
     if box.device.type == "cpu":
-        _advise(box, mmap.MADV_WILLNEED)
+        _advise(box, "MADV_WILLNEED")
 
 
-_LIBC = ctypes.CDLL(None)
+def _host_memory() -> int:
+    """Bytes that are free, or all there are where a system does not say; as much as may be wanted where it says nothing."""
+    names = getattr(os, "sysconf_names", {})  # none on Windows
+    pages = next((os.sysconf(name) for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES") if name in names), None)
+    return 2**40 if pages is None else pages * mmap.PAGESIZE
 
 
-def _advise(tensor: Tensor, advice: int) -> None:
-    """Tell the system how memory will be read; of memory that is no file's it is nothing."""
+_LIBC = ctypes.CDLL(None) if hasattr(mmap, "MADV_RANDOM") else None
+"""None where there is no such call, as on Windows."""
+
+
+def _advise(tensor: Tensor, advice: str) -> None:
+    """Tell the system how memory will be read, where it listens; of memory that is no file's it is nothing."""
+    if _LIBC is None or not tensor.numel():
+        return
     last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     start, stop = tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
     low = start - start % mmap.PAGESIZE
-    _LIBC.madvise(ctypes.c_void_p(low), ctypes.c_size_t(stop - low), advice)
+    _LIBC.madvise(ctypes.c_void_p(low), ctypes.c_size_t(stop - low), getattr(mmap, advice))

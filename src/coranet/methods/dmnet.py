@@ -76,7 +76,7 @@ class DMNet(DAN):
             return Terms(values=values)
         logits = nets["student"](batch.unlabelled.image)
         values["agreement"] = self.difference(logits, batch.unlabelled.valid)
-        values["adversarial"] = belief(nets["critic"](self.inside(logits, batch.unlabelled)), 1)
+        values["adversarial"] = belief(nets["critic"].eval()(self.inside(logits, batch.unlabelled)), 1)
         weights = {"agreement": self.grown(self.agreement, at), "adversarial": self.grown(self.weight, at)}
         return Terms(values=values, weights=weights)
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
+import numpy as np
+
+from coranet.data.datasets.names import patient_of
 from coranet.evaluation import Scores
 from coranet.experiments.compare import run_name
+from coranet.experiments.paper.patients import read_patients
 from coranet.experiments.paper.sets import SETS
-from coranet.experiments.paper.tables import ROLES, Block, Row, Table, places_of, setting_of
+from coranet.experiments.paper.tables import HEART_CLASSES, ROLES, Block, Row, Table, places_of, setting_of
 from coranet.files import write_atomically
-from coranet.metrics import Comparison, compare
+from coranet.metrics import Comparison, compare, mean_of_present
 from coranet.metrics.mask import OVERLAPS
 from coranet.report.markup import element
 from coranet.report.markup import table as markup_table
@@ -56,7 +60,7 @@ class Line:
     chosen: tuple[float, ...]
     """DSC of the weights that did best on validation cases, of each seed, where there are such."""
     ahead: Comparison | None
-    """DSC of each case against the row that others are held against."""
+    """DSC of each patient against the row that others are held against."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,70 +81,91 @@ class Part:
 
 def read_table(root: Path, table: Table) -> tuple[Part, ...]:
     """What finished runs in a folder say of a table, for each set that has one."""
-    there = [name for name in SETS if any(root.glob(f"{name}-*/compare.json")) or (root / name).is_dir()]
-    parts = (_read_part(root, block, scans) for block in table.blocks for scans in places_of(block, there))
-    return tuple(part for part in parts if any(line.runs for line in part.lines))
+    return tuple(part for block in table.blocks for part in _read_block(root, block))
+
+
+def _read_block(root: Path, block: Block) -> list[Part]:
+    """On the paper's own set where a run on it is finished, or else on those that stand for it."""
+    every = (_read_part(root, block, scans) for name in SETS for scans in places_of(block, (name,)))
+    found = {part.scans: part for part in every if any(line.runs for line in part.lines)}
+    return [found[scans] for scans in places_of(block, tuple(found))]
 
 
 def _read_part(root: Path, block: Block, scans: str) -> Part:
-    runs = {row.label: tuple(_finished(root / setting_of(block, row, scans).name, row.method)) for row in block.rows}
-    scores = {label: [Scores.read_csv(run / "scores.csv") for run in found] for label, found in runs.items()}
-    base = scores.get(block.against, [])
+    folders = {row.label: root / setting_of(block, row, scans).name for row in block.rows}
+    runs = {row.label: finished_runs(folders[row.label], row.method) for row in block.rows}
+    scores = {
+        label: {seed: Scores.read_csv(run / "scores.csv") for seed, run in found.items()}
+        for label, found in runs.items()
+    }
+    base = scores.get(block.against, {})
     return Part(
         block=block,
         scans=scans,
         lines=tuple(
             Line(
                 row=row,
-                runs=runs[row.label],
+                runs=tuple(runs[row.label].values()),
                 cells={
                     metric: Cell(
-                        ours=tuple(_value(one, metric) for one in scores[row.label]), paper=row.printed.get(metric)
+                        ours=tuple(_value(one, metric) for one in scores[row.label].values()),
+                        paper=row.printed.get(metric),
                     )
                     for metric in block.columns
                 },
                 chosen=tuple(
                     _value(Scores.read_csv(run / "scores-best.csv"), "dsc")
-                    for run in runs[row.label]
+                    for run in runs[row.label].values()
                     if (run / "scores-best.csv").exists()
                 ),
-                ahead=_ahead(scores[row.label], base) if row.label != block.against else None,
+                ahead=_ahead(scores[row.label], base, read_patients(folders[row.label]))
+                if row.label != block.against
+                else None,
             )
             for row in block.rows
         ),
     )
 
 
-def _finished(folder: Path, method: str) -> Iterator[Path]:
-    seed = 0
-    while (run := folder / run_name(method, seed)) and (run / "scores.csv").exists():
-        yield run
-        seed += 1
+def finished_runs(folder: Path, method: str) -> dict[int, Path]:
+    """A row's finished runs by seed; one that is missing hides no other."""
+    start = run_name(method, 0).removesuffix("0")
+    seeds = (file.parent.name.removeprefix(start) for file in folder.glob(f"{start}*/scores.csv"))
+    return {seed: folder / f"{start}{seed}" for seed in sorted(int(seed) for seed in seeds if seed.isdecimal())}
 
 
 def _value(scores: Scores, metric: str) -> float:
     """Over cases, or over those that have the class, in the paper's units."""
     name, _, of = metric.partition(":")
     if of:
-        by_class = {title.lower(): summaries for title, summaries in scores.per_class().items()}
-        value = by_class[of.lower()][name].mean
+        title = next((row.class_name for row in scores.rows if row.value == HEART_CLASSES[of]), None)
+        value = float("nan") if title is None else scores.per_class()[title][name].mean
     else:
         value = scores.mean()[name].mean
     return 100 * value if name in OVERLAPS else value
 
 
-def _ahead(ours: Sequence[Scores], base: Sequence[Scores]) -> Comparison | None:
-    """Case by case, a case being worth its mean over the seeds that both have."""
-    seeds = min(len(ours), len(base))
+def _ahead(ours: Mapping[int, Scores], base: Mapping[int, Scores], patients: Mapping[str, str]) -> Comparison | None:
+    """Patient by patient: a case is worth its mean over the seeds that both have, a patient the mean of its cases.
+
+    Slices of one patient are no independent witnesses: counted one by one they would make any difference significant.
+    """
+    seeds = ours.keys() & base.keys()
     if not seeds:
         return None
 
-    def over_seeds(scores: Sequence[Scores]) -> dict[str, float]:
-        each = [one.by_case("dsc") for one in scores[:seeds]]
+    def over_seeds(scores: Mapping[int, Scores]) -> dict[str, float]:
+        each = [scores[seed].by_case("dsc") for seed in sorted(seeds)]
         return {case: mean(by_case[case] for by_case in each) for case in each[0]}
 
     mine, theirs = over_seeds(ours), over_seeds(base)
-    return compare(mine, theirs) if mine.keys() == theirs.keys() else None
+    if mine.keys() != theirs.keys():
+        return None
+    gains: dict[str, list[float]] = {}
+    for case in mine:
+        gains.setdefault(patients.get(case, patient_of(case)), []).append(mine[case] - theirs[case])
+    gain = {patient: float(mean_of_present(np.array(each))) for patient, each in gains.items()}
+    return compare(gain, dict.fromkeys(gain, 0.0))
 
 
 def table_rows(part: Part) -> list[TableRow]:
@@ -156,7 +181,7 @@ def table_rows(part: Part) -> list[TableRow]:
         if any(other.chosen for other in part.lines):
             cells["DSC %, chosen on validation"] = Cell(ours=line.chosen, paper=None).text if line.chosen else NOTHING
         ahead = line.ahead
-        cells[f"DSC ahead of {against} [95 % over cases]"] = (
+        cells[f"DSC ahead of {against} [95 % over patients]"] = (
             NOTHING
             if ahead is None
             else f"{100 * ahead.difference:+.1f} [{100 * ahead.low:+.1f}, {100 * ahead.high:+.1f}], {p_value(ahead.p)}"

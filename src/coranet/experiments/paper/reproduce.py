@@ -26,6 +26,7 @@ from coranet.experiments.paper.efficiency import measure
 from coranet.experiments.paper.figures import FIGURES
 from coranet.experiments.paper.held import write_all_held
 from coranet.experiments.paper.masked import Masked
+from coranet.experiments.paper.patients import write_patients
 from coranet.experiments.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
 from coranet.experiments.paper.tables import RECIPES, ROLES, TABLES, Setting, places_of, setting_of
 
@@ -64,14 +65,16 @@ class Request:
         if not data.is_dir():
             raise InputError(f"{data}: no such folder. Give the folder that the sets lie in with --data.")
         wanted = dict.fromkeys(name for role in ROLES.values() for name in (role.own, *role.stand_ins))
+        if unknown := [name for name in self.only if name not in wanted]:
+            raise InputError(f"--sets {','.join(unknown)}: no such set. There are {', '.join(wanted)}.")
         found = {name: find_scans(SETS[name], data) for name in wanted}
         if not any(found.values()):
             found = {name: data if is_scans(SETS[name], data) else None for name in wanted}
         there = {name: place for name, place in found.items() if place and (not self.only or name in self.only)}
-        if not there:
+        if lacking := [name for name in self.only if name not in there] or ([] if there else list(found)):
             raise InputError(
-                f"{data}: holds none of the sets that the paper's tables are made on: {', '.join(found)}"
-                f"{' (--sets)' if self.only else ''}. Name folders like that, or give the folder of one of them."
+                f"{data}: holds none of the sets {', '.join(lacking)}{' (--sets)' if self.only else ''}. "
+                "Name folders like that, or give the folder of one of them."
             )
         return there
 
@@ -99,6 +102,11 @@ def cells_of(name: str, there: Iterable[str]) -> Cells:
     for setting, methods in pairs:
         found.setdefault(setting, {}).update(dict.fromkeys(methods))
     return {setting: tuple(methods) for setting, methods in found.items()}
+
+
+def sets_for(name: str) -> list[str]:
+    """The sets that a table or figure can be made on, generated ones left out."""
+    return [one for one, scans in SETS.items() if scans.generate is None and cells_of(name, (one,))]
 
 
 Attempt = Callable[[Compare], dict[str, str]]
@@ -162,12 +170,17 @@ def prepare(
     scans = SETS[setting.scans]
     data = lay_out(scans, source, request.out / "scans")
     folder = request.out / setting.name
-    split, said = split_of(scans, read_folder(data).cases, setting.share)
-    folder.mkdir(parents=True, exist_ok=True)
+    cases = read_folder(data).cases
+    split, said = split_of(scans, cases, setting.share)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror}). Choose another --out.") from error
     split.write(folder / "split.json", source=f"{scans.title}, {setting.share}", notes=said)
     made = compare.prepare(
         data, folder, ",".join(methods), request.seeds, _options(setting, request, folder), say, on_progress
     )
+    write_patients(folder, {case.name: case.patient for case in cases if case.name in made.exam.cases})
     return replace(made, best=bool(split.val))
 
 
@@ -177,7 +190,7 @@ def _options(setting: Setting, request: Request, folder: Path) -> Options:
     kept = (("train.keep_maps", "true"),) if recipe.dims == 2 else ()
     return replace(
         recipe,
-        steps=request.steps or scans.steps,
+        steps=scans.steps if request.steps is None else request.steps,
         split=folder / "split.json",
         net=setting.net,
         val=None,

@@ -40,6 +40,8 @@ class Scans:
     """Of `data.datasets`, in the order they are tried; none where the set is generated."""
     folders: tuple[str, ...] = ()
     """What its folder may be called among others."""
+    known_by: str = ""
+    """What tells it in a folder of any name: `protocol` and one that lists its patients, or how their names begin."""
     objects: Mapping[int, str] = field(default_factory=dict)
     """The classes that are kept, by value, renumbered from 1; all where none are named."""
     protocol: str | None = None
@@ -65,6 +67,7 @@ SETS: dict[str, Scans] = {
             title="NIH Pancreas-CT, slices",
             readers=("pancreas_ct",),
             folders=("pancreas", "pancreas_ct", "Pancreas-CT"),
+            known_by="protocol pancreas-2d:1:1",
             protocol="pancreas-2d",
             options=Options(preset="paper", dims=2),
         ),
@@ -73,6 +76,7 @@ SETS: dict[str, Scans] = {
             title="NIH Pancreas-CT, volumes",
             readers=("pancreas_ct",),
             folders=("pancreas", "pancreas_ct", "Pancreas-CT"),
+            known_by="protocol pancreas-a:12",
             protocol="pancreas-a",
             options=Options(preset="paper", dims=3),
         ),
@@ -81,6 +85,7 @@ SETS: dict[str, Scans] = {
             title="York cardiac MR, endocardium",
             readers=("endocardium",),
             folders=("endocardium", "york"),
+            known_by="protocol endocardium:1:4",
             protocol="endocardium",
             options=Options(preset="paper", dims=2),
         ),
@@ -89,6 +94,7 @@ SETS: dict[str, Scans] = {
             title="Sunnybrook cardiac MR, endocardium",
             readers=("sunnybrook",),
             folders=("sunnybrook",),
+            known_by="protocol sunnybrook:1:4",
             protocol="sunnybrook",
             steps=4_000,
         ),
@@ -97,6 +103,7 @@ SETS: dict[str, Scans] = {
             title="ACDC, left ventricle alone",
             readers=("folder", "acdc"),
             folders=("acdc", "ACDC"),
+            known_by="protocol acdc:14",
             objects={3: "LV"},
             steps=4_000,
         ),
@@ -105,6 +112,7 @@ SETS: dict[str, Scans] = {
             title="ACDC",
             readers=("folder", "acdc"),
             folders=("acdc", "ACDC"),
+            known_by="protocol acdc:14",
             protocol="acdc",
             options=Options(preset="acdc", dims=2, overrides=(("net.width", "16"),)),
             steps=12_000,
@@ -114,6 +122,7 @@ SETS: dict[str, Scans] = {
             title="ACDC, a fifth of the patients labelled",
             readers=("folder", "acdc"),
             folders=("acdc", "ACDC"),
+            known_by="protocol acdc:14",
             protocol="acdc-peng",
             options=Options(preset="acdc", dims=2, overrides=(("net.width", "16"),)),
             steps=12_000,
@@ -123,6 +132,7 @@ SETS: dict[str, Scans] = {
             title="Left atrium, challenge of 2018",
             readers=("folder", "left_atrium"),
             folders=("la", "left_atrium"),
+            known_by="protocol la:16",
             protocol="la",
             options=Options(preset="la", dims=3),
             steps=6_000,
@@ -132,6 +142,7 @@ SETS: dict[str, Scans] = {
             title="Medical Decathlon, hippocampus",
             readers=("msd", "folder"),
             folders=("Task04_Hippocampus", "hippocampus/Task04_Hippocampus", "hippocampus"),
+            known_by="hippocampus_",
             options=Options(preset="auto", dims=3),
             steps=2_000,
         ),
@@ -170,8 +181,23 @@ def find_scans(scans: Scans, data: Path) -> Path | None:
 
 
 def is_scans(scans: Scans, data: Path) -> bool:
-    """Whether a folder of any name holds the set, as it was downloaded."""
-    return _reads([reader for reader in scans.readers if reader != "folder"], data)
+    """Whether a folder of any name holds the set: it can be read, and its patients are the set's.
+
+    Readers make something out in many folders, so that being read says nothing of whose scans these are.
+    """
+    surveys = (DATASETS[reader](data)[0] for reader in scans.readers) if data.is_dir() else ()
+    return any(dataset is not None and _is_theirs(scans.known_by, dataset) for dataset in surveys)
+
+
+def _is_theirs(known_by: str, dataset: Dataset) -> bool:
+    patients = {case.name: case.patient for case in dataset.cases}
+    if not known_by.startswith("protocol "):
+        return bool(patients) and all(patient.startswith(known_by) for patient in patients.values())
+    try:
+        find_protocol(known_by.removeprefix("protocol ")).split(patients, patients)
+    except InputError:
+        return False
+    return True
 
 
 def _reads(readers: Iterable[str], place: Path) -> bool:

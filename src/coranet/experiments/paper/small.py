@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+from coranet.errors import InputError
 from coranet.experiments.compare import SETTINGS
 from coranet.experiments.paper.efficiency import PARAMETERS, TEST_TIME
 from coranet.experiments.paper.held import HELD
+from coranet.experiments.paper.patients import read_patients, write_patients
 from coranet.files import write_atomically
 
 AS_THEY_ARE = ("split.json", "scores.csv", "scores-best.csv", PARAMETERS, TEST_TIME, HELD)
 """Files of settings and runs that are copied."""
 
 EVERY = 50
-"""Of a log every so many lines are kept, and the last, and those with a score of validation cases."""
+"""So many lines of a log become one, or fewer where something begins or ends."""
+
+Record = dict[str, Any]
 
 
 def keep_small(root: Path, target: Path) -> int:
     """Copy what is small of every finished run in a folder; returns how many runs there are.
 
     Paths of the machine that a run was made on are shortened to the name of the folder.
+
+    Raises:
+        InputError: the copy would replace the runs themselves.
     """
+    if root.resolve() == target.resolve():
+        raise InputError(f"--keep {target}: is the folder of the runs, whose logs would be cut. Choose another.")
     runs = [file.parent for file in sorted(root.glob("*/*/scores.csv"))]
     for run in runs:
         place = target / run.relative_to(root)
@@ -37,17 +49,40 @@ def keep_small(root: Path, target: Path) -> int:
         shared["data"] = Path(shared["data"]).name
         write_atomically(place / SETTINGS, (json.dumps(shared, indent=1) + "\n").encode())
         _copy(setting, place)
+        write_patients(place, read_patients(setting))
     return len(runs)
 
 
 def _thinned(log: str) -> str:
-    lines = log.splitlines(keepends=True)
-    kept = [
-        line
-        for number, line in enumerate(lines, start=1)
-        if number % EVERY == 0 or number == len(lines) or json.loads(line).get("val")
-    ]
-    return "".join(kept)
+    """Lines joined such that means over steps, the time taken and scores of validation cases stay what they were."""
+    records: list[Record] = [json.loads(line) for line in log.splitlines()]
+    joined, group, before = list[Record](), list[Record](), 0
+    for number, record in enumerate(records):
+        group.append(record)
+        # The first of a phase may hold steps of both, and only the first after a break shows that the clock began anew.
+        begins = number == 0 or _parted(records[number - 1], record)
+        ends = number + 1 == len(records) or _parted(record, records[number + 1])
+        if begins or ends or len(group) == EVERY or record.get("val"):
+            joined.append(_joined(group, before))
+            group, before = [], record["step"]
+    return "".join(json.dumps(record) + "\n" for record in joined)
+
+
+def _parted(record: Record, after: Record) -> bool:
+    """Whether a phase, or a continuation of the run, begins between two records."""
+    return bool(after["phase"] != record["phase"] or after["seconds"] < record["seconds"])
+
+
+def _joined(group: Sequence[Record], before: int) -> Record:
+    """Records of one phase as the last of them, with the means over all their steps; `before` is the step they follow."""
+    steps = [now - then for then, now in pairwise([before, *(record["step"] for record in group)])]
+    found = dict(group[-1])
+    for kind in ("terms", "measures"):
+        found[kind] = {}
+        for name in dict.fromkeys(name for record in group for name in record.get(kind, {})):
+            pairs = [(n, record[kind][name]) for n, record in zip(steps, group, strict=True) if name in record[kind]]
+            found[kind][name] = sum(n * value for n, value in pairs) / sum(n for n, _ in pairs)
+    return found
 
 
 def _copy(source: Path, place: Path) -> None:

@@ -12,6 +12,8 @@ from coranet.experiments.paper.printed import Printed
 OVERLAPS_2D = {"dsc": "DSC %", "ppv": "Prec. %", "tpr": "Rec. %", "hd": "HD voxels"}
 OVERLAPS_3D = {"dsc": "DSC %", "jaccard": "Jaccard %", "asd": "ASD voxels", "hd95": "HD95 voxels"}
 HEARTS = {"dsc:RV": "RV %", "dsc:MYO": "Myo %", "dsc:LV": "LV %", "dsc": "mean %"}
+HEART_CLASSES = {"RV": 1, "MYO": 2, "LV": 3}
+"""Values by the columns' names, as ACDC has them; folders call them by many names."""
 DICE = {"dsc": "DSC %"}
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from coranet.experiments.compare import run_name
 from coranet.experiments.paper.printed import EFFICIENCY
 from coranet.report.numbers import NOTHING, TableRow
+from coranet.report.paper import finished_runs
 from coranet.report.runs import FinishedRun, Json, read_runs
 from coranet.report.studies.sheet import Numbers, Sheet, seeds_in_words, settings_of, spread, title_of
 
@@ -96,11 +96,8 @@ def read_efficiency(root: Path) -> list[Sheet]:
 
 
 def _finished(folder: Path, method: str) -> list[FinishedRun]:
-    runs, seed = list[FinishedRun](), 0
-    while (run := folder / run_name(method, seed)) and (run / "scores.csv").exists():
-        runs += read_runs({f"seed {seed}": run})
-        seed += 1
-    return runs
+    found = {f"seed {seed}": run for seed, run in finished_runs(folder, method).items()}
+    return list(read_runs(found)) if found else []
 
 
 def _parameters(file: Path) -> list[Line]:
