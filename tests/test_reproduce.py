@@ -169,6 +169,14 @@ def test_a_folder_of_any_name_is_known_by_its_patients(names, sets, scans, tmp_p
     assert {name for name in SETS if SETS[name].readers and is_scans(SETS[name], tmp_path)} == sets
 
 
+def test_scans_laid_out_from_another_folder_are_refused(scans, tmp_path):
+    other = shutil.copytree(scans, tmp_path / "other")
+    made = lay_out(SETS["acdc-lv"], scans, tmp_path / "home")
+    assert lay_out(SETS["acdc-lv"], scans, tmp_path / "home") == made
+    with pytest.raises(InputError, match="was laid out from"):
+        lay_out(SETS["acdc-lv"], other, tmp_path / "home")
+
+
 def test_patients_are_drawn_one_in_five_for_test(hearts):
     cases = read_folder(hearts).cases
     split, said = split_of(SETS["phantom"], cases, "1:4")
@@ -201,7 +209,7 @@ def test_the_command_leaves_runs_tables_and_a_page(made):
     runs = [json.loads((folder / name / "run.json").read_text()) for name in names]
     assert {run["train"]["steps"] for run in runs} == {4}
     assert {json.dumps(run["split"]) for run in runs} == {json.dumps(runs[0]["split"])}
-    assert "table7" in (made / "evidence.html").read_text()
+    assert "table7" in (made / "table7.html").read_text()
     assert (made / "tables" / "table7.md").exists()
 
 

@@ -30,7 +30,7 @@ class Reproduce:
     """A folder that holds sets as they were downloaded, each in a folder of its name (acdc, sunnybrook, la, hippocampus,
     pancreas, endocardium), or the folder of one of them."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/paper")
-    """Where runs, tables/, figures/ and evidence.html go."""
+    """Where runs, tables/, figures/ and a page go; `coranet report` makes one page of all that is there."""
     sets: Annotated[str | None, tyro.conf.arg(metavar="A,B", help_behavior_hint="(default: all that are there)")] = None
     """Use only these sets: sunnybrook, acdc-lv, acdc, la, hippocampus, ..."""
     seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 3

@@ -19,7 +19,9 @@ from coranet.report.studies import STUDIES, Sheet, sheets_markup, write_sheets
 
 
 def write_evidence(root: Path, names: Sequence[str]) -> tuple[Path, list[Part | Sheet]]:
-    """Write `tables/` and `figures/` and `evidence.html` into a folder of runs; returns the page and the parts of tables.
+    """Write `tables/`, `figures/` and a page into a folder of runs; returns the page and the parts of tables.
+
+    The page is `evidence.html`, or called like the one table or figure that is asked for.
 
     Raises:
         InputError: no run of any of these names is finished there.
@@ -46,7 +48,7 @@ def write_evidence(root: Path, names: Sequence[str]) -> tuple[Path, list[Part | 
             shown += sheets
     if not pieces:
         raise InputError(f"{root}: has no finished run of {', '.join(names)}. Make them with `coranet reproduce NAME`.")
-    page = root / "evidence.html"
+    page = root / (f"{names[0]}.html" if len(names) == 1 else "evidence.html")
     title = "The paper's evidence, made again"
     write_atomically(page, document(title, [element("h1", title), *pieces]).encode())
     return page, shown

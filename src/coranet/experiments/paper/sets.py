@@ -213,12 +213,18 @@ def lay_out(scans: Scans, source: Path | None, home: Path) -> Path:
     whole = not scans.objects
     if source is not None and whole and (source / "dataset.json").exists() and "folder" in scans.readers:
         return source
-    place = home / scans.name
-    if not (place / "dataset.json").exists():
+    place, told = home / scans.name, str(source.resolve()) if source else ""
+    if (place / "dataset.json").exists():
+        made_of = json.loads((place / "dataset.json").read_text(encoding="utf-8")).get("made_of", told)
+        if made_of != told:
+            raise InputError(
+                f"{place}: was laid out from {made_of}, and --data is {told}. Give that folder, or another --out."
+            )
+    else:
         beside = home / f".{scans.name}-{uuid4().hex}"
         try:
             dataset = _dataset(scans, source, beside / "source")
-            _write(dataset, scans.objects, beside / "made")
+            _write(dataset, scans.objects, beside / "made", told)
             (beside / "made").replace(place)
         except OSError as error:
             if not (place / "dataset.json").exists():  # else another process made the same one meanwhile
@@ -240,7 +246,7 @@ def _dataset(scans: Scans, source: Path | None, beside: Path) -> Dataset:
     raise InputError(f"{source}: is not {scans.title}. Give the folder that it lies in with --data.")
 
 
-def _write(dataset: Dataset, objects: Mapping[int, str], root: Path) -> None:
+def _write(dataset: Dataset, objects: Mapping[int, str], root: Path, source: str) -> None:
     kept = objects or {value: name for value, name in dataset.classes.items() if value}
     root.mkdir(parents=True)
     patients = {}
@@ -261,6 +267,7 @@ def _write(dataset: Dataset, objects: Mapping[int, str], root: Path) -> None:
         "labels": {"background": 0, **{name: number for number, name in enumerate(kept.values(), start=1)}},
         "file_ending": ".nii.gz",
         "patients": patients,
+        "made_of": source,
     }
     (root / "dataset.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
 
