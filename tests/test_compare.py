@@ -20,6 +20,7 @@ from coranet.errors import InputError
 from coranet.evaluation import Scores
 from coranet.experiments import compare, jobs
 from coranet.experiments.compare import Job, find_exam, parse_row, split_rows
+from coranet.experiments.patients import read_patients, write_patients
 from coranet.methods import METHODS
 from coranet.report import seeds_text, standings
 
@@ -91,7 +92,7 @@ def test_the_table_says_what_was_scored_and_what_failed(compared, broken):
     assert float(rows[1]["dsc"]) == pytest.approx(sum(one.mean()["dsc"].mean for one in scores) / 2)
     assert float(rows[1]["hd95_mm"]) == pytest.approx(sum(one.mean()["hd95_mm"].mean for one in scores) / 2)
     assert (rows[0]["ahead_p"], float(rows[1]["ahead_p"]) > 0) == ("", True)
-    assert [rows[1][name] for name in ("seeds", "cases", "steps", "images")] == ["2", "2", "4", "16"]
+    assert [rows[1][name] for name in ("seeds", "patients", "steps", "images")] == ["2", "2", "4", "16"]
     assert int(rows[1]["updates"]) > int(rows[0]["updates"]) == 4
     assert rows[2]["error"] == "seed 0: RuntimeError: no such luck"
     text = (out / "table.md").read_text()
@@ -278,7 +279,7 @@ def test_seeds_are_averaged_case_by_case(repeats):
     assert found.std == pytest.approx(abs(found.each[0] - found.each[1]) / 2**0.5)
     mine, theirs = ([(seeds[0][case] + seeds[1][case]) / 2 for case in one[0]] for seeds in (other, one))
     gaps = np.subtract(mine, theirs)
-    assert (found.cases.mean, found.cases.n) == (pytest.approx(np.mean(mine)), 7)
+    assert (found.patients.mean, found.patients.n) == (pytest.approx(np.mean(mine)), 7)
     assert found.ahead.difference == pytest.approx(gaps.mean())
     assert found.ahead.p == pytest.approx(wilcoxon(gaps).pvalue)
     turned = standings(repeats, "other")
@@ -286,10 +287,29 @@ def test_seeds_are_averaged_case_by_case(repeats):
     assert turned[0].ahead.difference == pytest.approx(-gaps.mean())
 
 
+def test_cases_of_one_patient_are_one_witness(repeats):
+    folder = repeats[0]["one"].parent
+    patients = {f"case {n}": f"patient {n // 2}" for n in range(7)}
+    write_patients(folder, patients)
+    found = standings(repeats)[1]
+    one, other = (
+        [Scores.read_csv(runs[name] / "scores.csv").by_case("dsc") for runs in repeats] for name in repeats[0]
+    )
+    gaps = {case: np.mean([b[case] - a[case] for a, b in zip(one, other, strict=True)]) for case in patients}
+    by_hand = [np.mean([gaps[case] for case in patients if patients[case] == f"patient {n}"]) for n in range(4)]
+    assert found.patients.n == found.ahead.n == 4
+    assert found.ahead.difference == pytest.approx(np.mean(by_hand))
+    assert found.ahead.p == pytest.approx(wilcoxon(by_hand).pvalue)
+
+
+def test_a_comparison_says_whose_its_test_cases_are(compared):
+    assert read_patients(compared[1]) == {"phantom_007": "phantom_007", "phantom_008": "phantom_008"}
+
+
 def test_seeds_in_words(repeats):
     first, second = seeds_text(repeats)
     found = standings(repeats)[1]
-    title = "ahead of one [95 % over cases]"
+    title = "ahead of one [95 % over patients]"
     assert first[title] == ""
     assert second[title].endswith(f"], p = {found.ahead.p:.3f}")
     assert second["DSC %, mean ± std over seeds"] == f"{50 * sum(found.each):.1f} ± {100 * found.std:.1f}"

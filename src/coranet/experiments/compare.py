@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
 from coranet.experiments.launch import MakeTrainer, OnProgress, Say, find_device, make_run
 from coranet.experiments.options import Options
+from coranet.experiments.patients import write_patients
 from coranet.files import write_atomically
 from coranet.methods import METHODS, find_method
 
@@ -39,6 +41,8 @@ class Exam:
     images: Path
     labels: Path
     cases: tuple[str, ...]
+    patients: Mapping[str, str]
+    """Of each case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +112,7 @@ def prepare(
     probe = replace(options, method="supervised", seed=0, overrides=shared)
     make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
     _keep_settings(compare)
+    write_patients(compare.out, exam.patients)
     return compare
 
 
@@ -171,7 +176,8 @@ def find_exam(data: Path, split: Split | None) -> Exam:
     if len(parts) > 1:
         raise InputError("The split's test cases lie in imagesTr and in imagesTs. Choose them from one of the two.")
     (part,) = parts
-    return Exam(images=data / f"images{part}", labels=data / f"labels{part}", cases=names)
+    patients = {name: cases[name].patient for name in names}
+    return Exam(images=data / f"images{part}", labels=data / f"labels{part}", cases=names, patients=patients)
 
 
 def _keep_settings(compare: Compare) -> None:

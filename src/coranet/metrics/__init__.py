@@ -3,7 +3,7 @@
 from coranet.metrics.calibration import Calibration, Retention, calibrate, error_retention, expected_calibration_error
 from coranet.metrics.mask import METRICS, Score, Status, score
 from coranet.metrics.overlap import Counts, count
-from coranet.metrics.summary import Comparison, Summary, compare, mean_of_present, summarise
+from coranet.metrics.summary import Comparison, Summary, by_patient, compare, mean_of_present, summarise
 from coranet.metrics.surface import Distances, distances
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Score",
     "Status",
     "Summary",
+    "by_patient",
     "calibrate",
     "compare",
     "count",

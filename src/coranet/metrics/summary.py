@@ -84,6 +84,17 @@ def compare(first: Mapping[str, float], second: Mapping[str, float], *, seed: in
     )
 
 
+def by_patient(cases: Mapping[str, float], patients: Mapping[str, str]) -> dict[str, float]:
+    """Each patient's mean over its cases; a case whose patient is not said is its own.
+
+    Slices and phases of one patient are no independent witnesses: counted one by one they make any difference significant.
+    """
+    found: dict[str, list[float]] = {}
+    for case, value in cases.items():
+        found.setdefault(patients.get(case, case), []).append(value)
+    return {patient: float(mean_of_present(np.array(values))) for patient, values in found.items()}
+
+
 def mean_of_present(values: Floats, axis: int = 0) -> Floats:
     """Mean along an axis of what is not NaN; NaN where nothing is left."""
     present = ~np.isnan(values)

@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
-import numpy as np
-
-from coranet.data.datasets.names import patient_of
 from coranet.evaluation import Scores
 from coranet.experiments.compare import run_name
-from coranet.experiments.paper.patients import read_patients
 from coranet.experiments.paper.sets import SETS
 from coranet.experiments.paper.tables import HEART_CLASSES, ROLES, Block, Row, Table, places_of, setting_of
 from coranet.files import write_atomically
-from coranet.metrics import Comparison, compare, mean_of_present
+from coranet.metrics import Comparison, by_patient, compare
 from coranet.metrics.mask import OVERLAPS
 from coranet.report.markup import element
 from coranet.report.markup import table as markup_table
 from coranet.report.numbers import NOTHING, TableRow, p_value
+from coranet.report.runs import patients_of
 
 MISSING = "missing"
 
@@ -118,7 +115,7 @@ def _read_part(root: Path, block: Block, scans: str) -> Part:
                     for run in runs[row.label].values()
                     if (run / "scores-best.csv").exists()
                 ),
-                ahead=_ahead(scores[row.label], base, read_patients(folders[row.label]))
+                ahead=_ahead(scores[row.label], base, patients_of(folders[row.label], scores[row.label].values()))
                 if row.label != block.against
                 else None,
             )
@@ -146,10 +143,7 @@ def _value(scores: Scores, metric: str) -> float:
 
 
 def _ahead(ours: Mapping[int, Scores], base: Mapping[int, Scores], patients: Mapping[str, str]) -> Comparison | None:
-    """Patient by patient: a case is worth its mean over the seeds that both have, a patient the mean of its cases.
-
-    Slices of one patient are no independent witnesses: counted one by one they would make any difference significant.
-    """
+    """Patient by patient: a case is worth its mean over the seeds that both have, a patient the mean of its cases."""
     seeds = ours.keys() & base.keys()
     if not seeds:
         return None
@@ -161,10 +155,7 @@ def _ahead(ours: Mapping[int, Scores], base: Mapping[int, Scores], patients: Map
     mine, theirs = over_seeds(ours), over_seeds(base)
     if mine.keys() != theirs.keys():
         return None
-    gains: dict[str, list[float]] = {}
-    for case in mine:
-        gains.setdefault(patients.get(case, patient_of(case)), []).append(mine[case] - theirs[case])
-    gain = {patient: float(mean_of_present(np.array(each))) for patient, each in gains.items()}
+    gain = by_patient({case: mine[case] - theirs[case] for case in mine}, patients)
     return compare(gain, dict.fromkeys(gain, 0.0))
 
 

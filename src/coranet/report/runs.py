@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from coranet.data.datasets.names import patient_of
 from coranet.data.problem import FileError
 from coranet.evaluation import Scores
+from coranet.experiments.patients import read_patients
 
 Json = dict[str, Any]
 
@@ -50,6 +52,12 @@ class FinishedRun:
     def region(self, case: str, kind: str) -> Path:
         """The file of another map of a case: `conservative`, `radical` or `uncertain`."""
         return self.folder / "predictions" / f"{case}_{kind}.nii.gz"
+
+
+def patients_of(folder: Path, scores: Iterable[Scores]) -> dict[str, str]:
+    """The patient of each case that was scored: as the folder of its comparison says, or as its name tells."""
+    told = read_patients(folder)
+    return {row.case: told.get(row.case, patient_of(row.case)) for one in scores for row in one.rows}
 
 
 def read_runs(runs: Mapping[str, Path]) -> tuple[FinishedRun, ...]:

@@ -11,23 +11,23 @@ from statistics import mean, stdev
 
 from coranet.evaluation import Scores
 from coranet.files import write_atomically
-from coranet.metrics import Comparison, Summary, compare, summarise
+from coranet.metrics import Comparison, Summary, by_patient, compare, summarise
 from coranet.report.numbers import NOTHING, TableRow, number, p_value
-from coranet.report.runs import FinishedRun, read_runs
+from coranet.report.runs import FinishedRun, patients_of, read_runs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """What the seeds of a run say together. A case is worth its mean over seeds."""
+    """What the seeds of a run say together. A case is worth its mean over seeds, a patient that of its cases."""
 
     name: str
     each: tuple[float, ...]
     """Mean DSC of every seed."""
-    cases: Summary
-    """DSC over cases."""
+    patients: Summary
+    """DSC over patients."""
     hd95_mm: float
     ahead: Comparison | None
-    """DSC of each case against another run's; None for that run itself."""
+    """DSC of each patient against another run's; None for that run itself."""
     steps: int
     updates: int
     images: int
@@ -56,14 +56,17 @@ def standings(repeats: Sequence[Mapping[str, Path]], against: str | None = None)
 
 
 def _standing(name: str, runs: Sequence[FinishedRun], base: Sequence[FinishedRun]) -> Standing:
-    dice = _over_seeds([run.scores for run in runs], "dsc")
+    patients = patients_of(runs[0].folder.parent, [run.scores for run in runs])
+    dice, theirs = (by_patient(_over_seeds([run.scores for run in some], "dsc"), patients) for some in (runs, base))
     ends = [run.log[-1] for run in runs]
     return Standing(
         name=name,
         each=tuple(run.scores.mean()["dsc"].mean for run in runs),
-        cases=summarise(list(dice.values())),
+        patients=summarise(list(dice.values())),
         hd95_mm=mean(run.scores.mean()["hd95_mm"].mean for run in runs),
-        ahead=None if name == base[0].name else compare(dice, _over_seeds([run.scores for run in base], "dsc")),
+        ahead=None
+        if name == base[0].name
+        else compare(dice, theirs),
         steps=ends[0]["step"],
         updates=ends[0]["updates"],
         images=ends[0]["images"],
@@ -72,7 +75,7 @@ def _standing(name: str, runs: Sequence[FinishedRun], base: Sequence[FinishedRun
 
 
 def seeds_text(repeats: Sequence[Mapping[str, Path]], against: str | None = None) -> list[TableRow]:
-    """For each run mean DSC over seeds, its spread, every seed's, and how far it is ahead of another run, over cases.
+    """For each run mean DSC over seeds, its spread, every seed's, and how far it is ahead of another run, over patients.
 
     Args and errors are those of `standings`.
     """
@@ -81,11 +84,11 @@ def seeds_text(repeats: Sequence[Mapping[str, Path]], against: str | None = None
 
 
 def comparison_text(found: Sequence[Standing]) -> list[TableRow]:
-    """The same with intervals over cases, distances and what each run cost."""
+    """The same with intervals over patients, distances and what each run cost."""
     return [
         {
             **_dice_columns(one, _base_of(found)),
-            "95 % over cases": f"{100 * one.cases.low:.1f} to {100 * one.cases.high:.1f}",
+            "95 % over patients": f"{100 * one.patients.low:.1f} to {100 * one.patients.high:.1f}",
             "HD95 mm": number(one.hd95_mm, 2),
             "steps": str(one.steps),
             "updates": str(one.updates),
@@ -124,7 +127,7 @@ def _dice_columns(one: Standing, base: str) -> TableRow:
         "run": one.name,
         "DSC %, mean ± std over seeds": f"{100 * mean(one.each):.1f}{spread}",
         "each seed": ", ".join(f"{100 * value:.1f}" for value in one.each),
-        f"ahead of {base} [95 % over cases]": ""
+        f"ahead of {base} [95 % over patients]": ""
         if ahead is None
         else f"{100 * ahead.difference:+.1f} [{100 * ahead.low:+.1f}, {100 * ahead.high:+.1f}], {p_value(ahead.p)}",
     }
@@ -137,12 +140,12 @@ def _plain(one: Standing) -> dict[str, str | float]:
         "run": one.name,
         "dsc": mean(one.each),
         "dsc_std_over_seeds": "" if len(one.each) == 1 else one.std,
-        "dsc_low": one.cases.low,
-        "dsc_high": one.cases.high,
+        "dsc_low": one.patients.low,
+        "dsc_high": one.patients.high,
         **{f"ahead_{name}": ahead.get(name, "") for name in ("difference", "low", "high", "p")},
         "hd95_mm": one.hd95_mm,
         "seeds": len(one.each),
-        "cases": one.cases.n,
+        "patients": one.patients.n,
         "steps": one.steps,
         "updates": one.updates,
         "images": one.images,

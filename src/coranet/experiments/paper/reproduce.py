@@ -26,7 +26,6 @@ from coranet.experiments.paper.efficiency import measure
 from coranet.experiments.paper.figures import FIGURES
 from coranet.experiments.paper.held import write_all_held
 from coranet.experiments.paper.masked import Masked
-from coranet.experiments.paper.patients import write_patients
 from coranet.experiments.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
 from coranet.experiments.paper.tables import RECIPES, ROLES, TABLES, Setting, places_of, setting_of
 
@@ -180,7 +179,6 @@ def prepare(
     made = compare.prepare(
         data, folder, ",".join(methods), request.seeds, _options(setting, request, folder), say, on_progress
     )
-    write_patients(folder, {case.name: case.patient for case in cases if case.name in made.exam.cases})
     return replace(made, best=bool(split.val))
 
 

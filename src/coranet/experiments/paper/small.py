@@ -12,10 +12,10 @@ from coranet.errors import InputError
 from coranet.experiments.compare import SETTINGS
 from coranet.experiments.paper.efficiency import PARAMETERS, TEST_TIME
 from coranet.experiments.paper.held import HELD
-from coranet.experiments.paper.patients import read_patients, write_patients
+from coranet.experiments.patients import PATIENTS
 from coranet.files import write_atomically
 
-AS_THEY_ARE = ("split.json", "scores.csv", "scores-best.csv", PARAMETERS, TEST_TIME, HELD)
+AS_THEY_ARE = ("split.json", PATIENTS, "scores.csv", "scores-best.csv", PARAMETERS, TEST_TIME, HELD)
 """Files of settings and runs that are copied."""
 
 EVERY = 50
@@ -49,7 +49,6 @@ def keep_small(root: Path, target: Path) -> int:
         shared["data"] = Path(shared["data"]).name
         write_atomically(place / SETTINGS, (json.dumps(shared, indent=1) + "\n").encode())
         _copy(setting, place)
-        write_patients(place, read_patients(setting))
     return len(runs)
 
 
