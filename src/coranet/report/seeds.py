@@ -64,9 +64,7 @@ def _standing(name: str, runs: Sequence[FinishedRun], base: Sequence[FinishedRun
         each=tuple(run.scores.mean()["dsc"].mean for run in runs),
         patients=summarise(list(dice.values())),
         hd95_mm=mean(run.scores.mean()["hd95_mm"].mean for run in runs),
-        ahead=None
-        if name == base[0].name
-        else compare(dice, theirs),
+        ahead=None if name == base[0].name else compare(dice, theirs),
         steps=ends[0]["step"],
         updates=ends[0]["updates"],
         images=ends[0]["images"],
