@@ -32,7 +32,8 @@ from coranet.experiments.compare import Job, run_name
 from coranet.experiments.jobs import attempt
 from coranet.experiments.paper.figures import COSTLY, FIGURES, SOURCES
 from coranet.experiments.paper.reproduce import Request, prepare
-from coranet.experiments.paper.tables import COSTS, TABLES, Setting
+from coranet.experiments.paper.settings import Setting
+from coranet.experiments.paper.tables import COSTS, TABLES
 from coranet.report import write_evidence
 from coranet.report.figures import DRAW
 from coranet.report.figures.contours import COLOURS, TRUTH

@@ -20,7 +20,8 @@ from coranet.experiments.paper import printed
 from coranet.experiments.paper.figures import FIGURES
 from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, prepare
 from coranet.experiments.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
-from coranet.experiments.paper.tables import RECIPES, ROLES, TABLES, Setting, places_of, setting_of
+from coranet.experiments.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
+from coranet.experiments.paper.tables import TABLES
 from coranet.methods import find_method
 from coranet.report.paper import read_table, table_rows
 

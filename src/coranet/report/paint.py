@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
+from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -69,12 +70,12 @@ def draw_panel(axes: Axes, panel: Panel, limits: Limits, spacing: tuple[float, f
     if panel.uncertain is not None:
         _fill(axes, panel.uncertain > 0, UNCERTAIN, 0.6)
     for _, mask in _masks(panel.truth):
-        _outline(axes, mask, TRUTH, linewidth=1.1)
+        outline(axes, mask, TRUTH, linewidth=1.1)
     for value, mask in _masks(panel.filled):
         _fill(axes, mask, colour_of(value), 0.3)
-        _outline(axes, mask, colour_of(value), linewidth=1.3)
+        outline(axes, mask, colour_of(value), linewidth=1.3)
     for value, mask in _masks(panel.outlined):
-        _outline(axes, mask, colour_of(value), linewidth=0.8)
+        outline(axes, mask, colour_of(value), linewidth=0.8)
     axes.set(xlim=limits[0], ylim=limits[1], aspect=spacing[1] / spacing[0], xticks=[], yticks=[], facecolor="black")
     axes.set_title(panel.title, fontsize=TEXT, pad=3)
 
@@ -129,7 +130,8 @@ def _fill(axes: Axes, mask: NDArray[np.bool_], colour: str, opacity: float) -> N
     )
 
 
-def _outline(axes: Axes, mask: NDArray[np.bool_], colour: str, linewidth: float) -> None:
+def outline(axes: Axes, mask: NDArray[np.bool_], colour: str, linewidth: float) -> QuadContourSet:
+    """The line about a mask."""
     x, y = (np.arange(-1, size + 1) for size in mask.shape)  # a margin closes lines at the border
     edges = np.pad(mask, 1).T.astype(float)
-    axes.contour(x, y, edges, levels=[0.5], colors=[colour], linewidths=linewidth)
+    return axes.contour(x, y, edges, levels=[0.5], colors=[colour], linewidths=linewidth)

@@ -12,7 +12,8 @@ from statistics import mean, stdev
 from coranet.evaluation import Scores
 from coranet.experiments.compare import run_name
 from coranet.experiments.paper.sets import SETS
-from coranet.experiments.paper.tables import HEART_CLASSES, ROLES, Block, Row, Table, places_of, setting_of
+from coranet.experiments.paper.settings import ROLES, Block, Row, Table, places_of, setting_of
+from coranet.experiments.paper.tables import HEART_CLASSES
 from coranet.files import write_atomically
 from coranet.metrics import Comparison, by_patient, compare
 from coranet.metrics.mask import OVERLAPS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coranet.experiments.paper.tables import COSTS, HEART_ROWS, TABLES, Block, Row, Setting, places_of, setting_of
+from coranet.experiments.paper.settings import Block, Row, Setting, places_of, setting_of
+from coranet.experiments.paper.tables import COSTS, HEART_ROWS, TABLES
 
 THRESHOLDS = (0.5, 0.7, 0.9)
 

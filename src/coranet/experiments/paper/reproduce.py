@@ -27,7 +27,8 @@ from coranet.experiments.paper.figures import FIGURES
 from coranet.experiments.paper.held import write_all_held
 from coranet.experiments.paper.masked import Masked
 from coranet.experiments.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
-from coranet.experiments.paper.tables import RECIPES, ROLES, TABLES, Setting, places_of, setting_of
+from coranet.experiments.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
+from coranet.experiments.paper.tables import TABLES
 
 DATA = "CORANET_DATA"
 """The environment variable that says where sets are, where `--data` does not."""

@@ -11,7 +11,7 @@ from typing import Literal
 from coranet.experiments.compare import SETTINGS, run_name
 from coranet.experiments.paper.figures import Needs
 from coranet.experiments.paper.sets import SETS
-from coranet.experiments.paper.tables import ROLES, Setting
+from coranet.experiments.paper.settings import ROLES, Setting
 
 Left = Literal["maps", "predictions"]
 """The folder of a run that a figure is made of."""

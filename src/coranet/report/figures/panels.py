@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
-from coranet.report.paint import LARGEST, TEXT, WIDTH, Labels, Limits, plain, square_around
+from coranet.report.paint import LARGEST, TEXT, WIDTH, Labels, Limits, outline, plain, square_around
 
 YELLOW = "#FFE500"
 """Of the truth, where the paper has it so."""
@@ -37,8 +37,7 @@ def edge(axes: Axes, mask: Labels, colour: str, linewidth: float = 1.4) -> None:
     """The line about a mask; none about an empty one."""
     if not np.any(mask):
         return
-    x, y = (np.arange(-1, size + 1) for size in mask.shape)  # a margin closes lines at the border
-    lines = axes.contour(x, y, np.pad(mask > 0, 1).T.astype(float), levels=[0.5], colors=[colour], linewidths=linewidth)
+    lines = outline(axes, mask > 0, colour, linewidth)
     if colour in DARK:
         lines.set_path_effects([withStroke(linewidth=linewidth + 0.8, foreground="#FFFFFFB0")])
 

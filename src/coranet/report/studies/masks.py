@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coranet.experiments.paper.figures import FIGURES
-from coranet.experiments.paper.tables import DICE, Block, Row, Table
+from coranet.experiments.paper.settings import Block, Row, Table
+from coranet.experiments.paper.tables import DICE
 from coranet.report.curves import INKS
 from coranet.report.paint import TEXT, WIDTH, Picture
 from coranet.report.paper import Line, Part, read_table, table_rows

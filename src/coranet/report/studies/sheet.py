@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 
 from coranet.experiments.paper.figures import FIGURES
 from coranet.experiments.paper.sets import SETS
-from coranet.experiments.paper.tables import ROLES, Setting
+from coranet.experiments.paper.settings import ROLES, Setting
 from coranet.files import write_atomically
 from coranet.report.markup import element
 from coranet.report.markup import table as markup_table

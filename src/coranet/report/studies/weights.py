@@ -15,7 +15,8 @@ from statistics import fmean, stdev
 from matplotlib.figure import Figure
 
 from coranet.experiments.paper.figures import FIGURES, RATIOS, WEIGHTS
-from coranet.experiments.paper.tables import DICE, Block, Row, Table
+from coranet.experiments.paper.settings import Block, Row, Table
+from coranet.experiments.paper.tables import DICE
 from coranet.report.curves import INKS
 from coranet.report.numbers import NOTHING, TableRow
 from coranet.report.paint import TEXT, WIDTH, Picture
