@@ -63,10 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments == ["--version"]:
         sys.stdout.write(f"coranet {__version__}\n")
         sys.exit(0)
-    verb = tyro.extras.subcommand_cli_from_dict(
-        VERBS, prog="coranet", description=ABOUT, args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
-    )
     try:
+        verb = tyro.extras.subcommand_cli_from_dict(
+            VERBS, prog="coranet", description=ABOUT, args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
+        )
         sys.exit(verb())
     except InputError as error:
         sys.stderr.write(f"coranet: {error}\n")
