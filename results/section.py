@@ -1,8 +1,9 @@
-"""Write the README's section of results from the runs in this folder; its words are in `section.md`.
+"""Write the README's section of results, and the tables of docs/ranking.md, from the runs in this folder.
 
     python results/section.py
 
-Every number is computed from scores here; `tests/test_docs.py` fails when the README says something else.
+The section's words are in `section.md`. Every number is computed from scores here; `tests/test_docs.py` fails when a page
+says something else.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from pathlib import Path
 from statistics import mean
 
 from coranet.evaluation import Scores
-from coranet.report import Standing, standings
+from coranet.report.seeds import Standing, comparison_text, standings, write_comparison
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
-BEGIN, END = "<!-- made by results/section.py -->\n", "<!-- until here -->\n"
+RANKING = HERE.parent / "docs/ranking.md"
+BEGIN, END = "<!-- made by results/section.py{} -->\n", "<!-- until here -->\n"
 
+RANKINGS = {"phantom": 3, "acdc": 1}
+"""Seeds of each."""
+SHOWN = ("run", "DSC %, mean ± std over seeds", "each seed", "HD95 mm")
 DEMO = {
     "supervised": "supervised: the same network on the labels alone",
     "coranet": "`coranet`: the paper's method",
@@ -99,22 +104,67 @@ def ranking() -> str:
     return f"All {len(runs)} methods, 3,000 steps, the same network, batch and augmentation: {both}."
 
 
+def rankings(folder: str, seeds: int) -> list[Standing]:
+    """All methods of a ranking: supervised, then the others from the best down."""
+    place = HERE / "ranking" / folder
+    rows = [run.name.removesuffix("-seed0").replace("coranet-", "coranet:") for run in place.glob("*-seed0")]
+    repeats = [{row: place / run_name(row, seed) for row in ["supervised", *rows]} for seed in range(seeds)]
+    first, *others = standings(repeats, "supervised")
+    return [first, *sorted(others, key=lambda one: -mean(one.each))]
+
+
+def run_name(row: str, seed: int) -> str:
+    """A run's folder."""
+    return f"{row.replace(':', '-')}-seed{seed}"
+
+
+def ranking_table(folder: str, seeds: int) -> str:
+    """What docs/ranking.md shows of them, each row with the commit that it was run at."""
+    lines = []
+    for row in comparison_text(rankings(folder, seeds)):
+        run = json.loads((HERE / "ranking" / folder / run_name(row["run"], 0) / "run.json").read_text())
+        cells = {title: text for title, text in row.items() if title in SHOWN or title.startswith("ahead")}
+        cells |= {"commit": run["made_with"]["commit"]}
+        if seeds == 1:
+            cells.pop("each seed")
+        lines += [cells, dict.fromkeys(cells, "---")] if not lines else []
+        lines.append(cells)
+    heads, *rest = lines
+    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, *(line.values() for line in rest)))
+
+
 def section() -> str:
     """The whole of it."""
     commit = json.loads((HERE / "ranking/phantom/supervised-seed0/run.json").read_text())["made_with"]["commit"]
     text = (HERE / "section.md").read_text(encoding="utf-8")
-    made = text.format(
+    return text.format(
         demo=demo(), hippocampus=hippocampus(), left_atrium=left_atrium(), ranking=ranking(), commit=commit
     )
-    return f"{BEGIN}\n{made}\n{END}"
+
+
+def made_parts() -> dict[Path, dict[str, str]]:
+    """What is made in which page, by the name that its place there has."""
+    return {
+        README: {"": section()},
+        RANKING: {f", {folder}": ranking_table(folder, seeds) for folder, seeds in RANKINGS.items()},
+    }
+
+
+def with_parts(text: str, parts: dict[str, str]) -> str:
+    """A page with its made parts made anew."""
+    for name, made in parts.items():
+        before, begin, rest = text.partition(BEGIN.format(name))
+        assert begin, f"there is no {BEGIN.format(name)}"
+        text = f"{before}{begin}\n{made}\n{END}{rest.partition(END)[2]}"
+    return text
 
 
 def main() -> None:
-    """Replace the section."""
-    text = README.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    README.write_text(before + section() + after, encoding="utf-8")
+    """Write pages and tables."""
+    for page, parts in made_parts().items():
+        page.write_text(with_parts(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
+    for folder, seeds in RANKINGS.items():
+        write_comparison(HERE / "ranking" / folder, rankings(folder, seeds), {})
 
 
 if __name__ == "__main__":

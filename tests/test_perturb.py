@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from coranet.data.intensity import spread
+from coranet.data.preparation import Preparation
+from coranet.methods import METHODS, Method
+from coranet.methods.temporal_ensembling import TemporalEnsembling
 from coranet.ops.perturb import gaussian_noise, intensity_view
+from coranet.types import Batch
+from tests.tiny import at, batch, make_net
 
 Perturb = Callable[[Tensor], Tensor]
 EACH: list[Perturb] = [partial(gaussian_noise, sigma=0.3), partial(intensity_view, strength=0.5)]
@@ -70,3 +78,66 @@ def test_a_view_has_one_contrast_and_brightness_an_image() -> None:
 def test_a_view_of_no_strength_is_the_image() -> None:
     image = images(2, 2, 5, 5)
     torch.testing.assert_close(intensity_view(image, 0.0), image)
+
+
+MEASURED_IN_UNITS = (
+    "mean_teacher",
+    "pi_model",
+    "temporal_ensembling",
+    "ua_mt",
+    "tcsm",
+    "perturbation_mining",
+    "fixmatch",
+    "unimatch",
+    "mixmatch",
+    "coranet:repaired",
+)
+
+
+def shown(method: Method, unit: float) -> list[Tensor]:
+    """All that the networks are shown in a step, of images that spread by so much."""
+    torch.manual_seed(0)
+    nets, seen = method.nets(make_net(2, 2)), list[Tensor]()
+    for net in nets.values():
+        for layer in net.modules():
+            if isinstance(layer, nn.Conv2d) and layer.in_channels == 1:
+                layer.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach().clone()))
+    last = method.phases[-1].name
+    one = batch(maps=("ensemble",) if isinstance(method, TemporalEnsembling) else ("label", "certain"))
+    scaled = Batch(
+        labelled=replace(one.labelled, image=one.labelled.image * unit, unit=unit),
+        unlabelled=replace(one.unlabelled, image=one.unlabelled.image * unit, unit=unit),
+    )
+    torch.manual_seed(1)
+    for update in method.objectives(last):
+        update.loss(nets, scaled, at(last))
+    return seen
+
+
+@pytest.mark.parametrize("name", MEASURED_IN_UNITS)
+def test_methods_change_images_by_as_much_as_scans_spread(name: str) -> None:
+    """Scans in [0, 1] under noise that is meant for unit variance are hardly seen: Sunnybrook's rows fell to nothing."""
+    method = METHODS[name]()
+    plain, small = shown(method, 1.0), shown(method, 0.125)
+    assert len(plain) == len(small) > 1
+    for one, other in zip(plain, small, strict=True):
+        torch.testing.assert_close(other, one * 0.125)
+    assert any(not torch.equal(one, plain[0]) for one in plain)
+
+
+def test_the_adversarial_direction_is_as_long_as_scans_spread() -> None:
+    lengths = []
+    for unit in (1.0, 0.125):
+        seen = shown(METHODS["vat"](), unit)
+        lengths.append((seen[-1] - seen[1]).flatten(1).norm(dim=1) / unit)
+    torch.testing.assert_close(lengths[0], lengths[1])
+
+
+def test_a_spread_is_that_of_normalised_scans() -> None:
+    scans = [np.random.default_rng(seed).random((1, 8, 8, 8), np.float32) for seed in range(3)]
+    assert spread(scans, Preparation(intensity="minmax")) == pytest.approx(1 / 12**0.5, rel=0.1)
+    assert spread(scans, Preparation(intensity="zscore")) == 1
+    assert spread([np.zeros((1, 4, 4, 4), np.float32)], Preparation(intensity="minmax")) == 1
+    both = [np.concatenate([scan, scan]) for scan in scans]
+    mixed = spread(both, Preparation(intensities=("zscore", "minmax")))
+    assert mixed == pytest.approx((1 + spread(scans, Preparation(intensity="minmax"))) / 2)

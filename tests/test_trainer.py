@@ -340,6 +340,17 @@ def test_graphs_are_for_gpus(scans, small, tmp_path):
         train(scans, tmp_path / "run", small(overrides=(("accel.graphs", "true"),)))
 
 
+@pytest.mark.parametrize(("preset", "normalised"), [("auto", True), ("paper", False)])
+def test_a_step_knows_how_far_the_scans_spread(scans, small, tmp_path, preset, normalised):
+    """The paper's scans are brought to [0, 1], and noise on them must be as much less."""
+    run, store = make_run(scans, small(preset=preset), torch.device("cpu"))
+    batch = Trainer(run, store, tmp_path, torch.device("cpu")).batches.at(0)
+    deviations = [store.image(name).std() for name in run.split.labelled]
+    expected = 1.0 if normalised else pytest.approx(sum(deviations) / len(deviations))
+    assert batch.labelled.unit == batch.unlabelled.unit == expected
+    assert normalised or batch.labelled.unit < 0.5
+
+
 @pytest.mark.parametrize("flush", [True, False])
 def test_denormals_are_flushed_while_a_step_learns_and_only_then(scans, small, tmp_path, flush):
     def vanishes():

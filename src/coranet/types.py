@@ -31,6 +31,9 @@ class Sample:
     maps: Maps = field(default_factory=dict)
     """What is kept for these cases, cut and warped with the image: `(B, *S)` uint8 as the method remembered it, or
     `(B, M, *S)` float as it was traced. A map that nothing was kept of yet is not there."""
+    unit: float = 1.0
+    """How far intensities of training scans spread, in which noise, contrast and brightness are measured: 1 where scans are
+    normalised to unit variance."""
 
 
 @dataclass(frozen=True, kw_only=True)

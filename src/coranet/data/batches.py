@@ -34,9 +34,11 @@ class Batches:
         sizes: tuple[int, int],
         seed: int,
         shuffle_labelled: bool = True,
+        unit: float = 1.0,
     ) -> None:
         self.labelled, self.unlabelled, self.shuffle_labelled = labelled, unlabelled, shuffle_labelled
         self.window, self.augment, self.sizes, self.seed = window, augment, sizes, seed
+        self.unit = unit
         self.orders: dict[tuple[str, int], list[int]] = {}
         self.ahead = ReadAhead()
 
@@ -87,7 +89,7 @@ class Batches:
             ).on(pool.device)
         image, valid, read = _view(boxes, warp, lows, pool.sizes[index], pool.device)
         label = read.pop("label").long() if pool.labels is not None else None
-        return Sample(image=image, valid=valid, label=label, maps=read)
+        return Sample(image=image, valid=valid, label=label, maps=read, unit=self.unit)
 
     def _boxes(
         self, pool: Pool, stream: str, step: int, count: int, index: list[int], lows: Tensor, shape: tuple[int, ...]

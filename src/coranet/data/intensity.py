@@ -6,6 +6,8 @@ Everything is done in place or plane by plane: a scan is large, and its copies a
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,9 @@ from coranet.data.preparation import Preparation
 Floats = NDArray[np.float32]
 
 _SAMPLE = 2_000_000
-"""Voxels that are enough to find a threshold by."""
+"""Voxels that are enough to find a threshold or a deviation by."""
+_SCANS = 16
+"""Scans that are enough to tell how far intensities spread."""
 
 
 def normalise(image: NDArray[Any], settings: Preparation, channel: int = 0) -> Floats:
@@ -57,10 +61,28 @@ def normalise_in_place(
             _to_unit(image, *np.percentile(values, (0.5, 99.5)))
 
 
+def spread(images: Iterable[Floats], settings: Preparation) -> float:
+    """How far normalised intensities of scans spread: the mean deviation of the first scans, `(C, X, Y, Z)`.
+
+    It is 1 where all channels are normalised to that, whatever a crop has left of a scan, and where nothing varies.
+    """
+    deviations = [
+        1.0 if settings.intensity_of(number) == "zscore" else float(_sparse(channel).std())
+        for image in islice(images, _SCANS)
+        for number, channel in enumerate(image)
+    ]
+    return float(np.mean(deviations)) or 1.0
+
+
+def _sparse(image: NDArray[Any]) -> NDArray[Any]:
+    """Enough of its voxels, evenly spaced."""
+    every = max(1, round((image.size / _SAMPLE) ** (1 / 3)))
+    return image[::every, ::every, ::every]
+
+
 def background_threshold(image: NDArray[Any]) -> float:
     """The grey level that parts a scan in two of the largest variance between them (Otsu, IEEE Trans. SMC, 1979)."""
-    every = max(1, round((image.size / _SAMPLE) ** (1 / 3)))
-    sample = image[::every, ::every, ::every]
+    sample = _sparse(image)
     low, high = np.percentile(sample, (0.1, 99.9))
     if not high > low:
         return float(low)

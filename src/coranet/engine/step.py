@@ -180,7 +180,8 @@ def _tensors(batch: Batch) -> Iterator[tuple[str, Tensor]]:
 
 def _copied(batch: Batch) -> Batch:
     def copied(sample: Sample) -> Sample:
-        return Sample(
+        return replace(
+            sample,
             image=sample.image.clone(),
             valid=sample.valid.clone(),
             label=None if sample.label is None else sample.label.clone(),

@@ -195,7 +195,7 @@ class CoraNet(Method):
 
     def student_view(self, sample: Sample) -> Tensor:
         """The image as it is, or at another contrast."""
-        return intensity_view(sample.image, self.view) if self.view else sample.image
+        return intensity_view(sample.image, self.view, sample.unit) if self.view else sample.image
 
     def targets(self, nets: Nets, sample: Sample) -> tuple[Tensor, Tensor]:
         """Pseudo-label and certain mask of unlabelled images, from memory or from the student as it is now."""

@@ -50,7 +50,7 @@ class RepairedCoraNet(CoraNet):
     paper: ClassVar[str] = "Shi et al., IEEE TMI 2021, changed here"
 
     view: float = 0.5
-    """How much contrast, brightness and noise differ, for intensities of unit variance."""
+    """How much contrast, brightness and noise differ, in units of the scans' own spread."""
     views: int = 0
     """Strong views a step, blurred now and then too; with none, the one view of the formulae above."""
     cutmix: float = 0.5
@@ -119,7 +119,7 @@ class RepairedCoraNet(CoraNet):
 
     def strong(self, sample: Sample, guidance: Guidance) -> tuple[Tensor, Guidance]:
         """A strong view, and what it is taught by."""
-        image = strong_view(sample.image, self.view)
+        image = strong_view(sample.image, self.view, sample.unit)
         boxes = cutmix_boxes(len(image), image.shape[2:], image.device, self.cutmix)
         return cutmixed(image, boxes), Guidance(*(cutmixed(part, boxes) for part in guidance))
 

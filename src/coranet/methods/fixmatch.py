@@ -42,7 +42,7 @@ class FixMatch(Method):
     threshold: float = 0.95
     """τ: pixels below this confidence are left out."""
     strength: float = 0.5
-    """How much contrast and brightness of the strong view differ, for intensities of unit variance."""
+    """How much contrast and brightness of the strong view differ, in units of the scans' own spread."""
     cutmix: float = 0.5
     """Chance that a strong view holds a box of another image."""
 
@@ -68,7 +68,7 @@ class FixMatch(Method):
 
     def changed(self, sample: Sample, seen: Tensor) -> Sample:
         """A strong view with what was seen of it as its label, and the map `kept` of confident pixels."""
-        image = strong_view(sample.image, self.strength)
+        image = strong_view(sample.image, self.strength, sample.unit)
         boxes = cutmix_boxes(len(image), image.shape[2:], image.device, self.cutmix)
         return Sample(
             image=cutmixed(image, boxes),

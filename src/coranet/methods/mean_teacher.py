@@ -28,11 +28,11 @@ class MeanTeacher(TaughtConsistency):
     low: ClassVar[str] = "consistency"
 
     noise: float = 0.1
-    """Standard deviation of the noise on normalised intensities."""
+    """Standard deviation of the noise, in units of the scans' own spread."""
 
     def unlabelled_terms(self, nets: Nets, sample: Sample, at: Progress) -> Terms:
         """The distance between two noisy views' answers."""
-        student = probabilities(nets["student"](gaussian_noise(sample.image, self.noise))["main"])
+        student = probabilities(nets["student"](gaussian_noise(sample.image, self.noise * sample.unit))["main"])
         with torch.no_grad():
-            teacher = probabilities(nets["teacher"](gaussian_noise(sample.image, self.noise))["main"])
+            teacher = probabilities(nets["teacher"](gaussian_noise(sample.image, self.noise * sample.unit))["main"])
         return Terms(values={"consistency": mean_difference(student, teacher, sample.valid)})

@@ -46,7 +46,7 @@ class MixMatch(Method):
     views: int = 2
     """N: how many guesses are averaged, and how many views of each image are learnt."""
     view: float = 0.5
-    """How much contrast, brightness and noise of a view differ, for intensities of unit variance."""
+    """How much contrast, brightness and noise of a view differ, in units of the scans' own spread."""
     temperature: float = 0.5
     """T: the smaller, the closer a guess is brought to one class."""
     alpha: float = 0.75
@@ -62,11 +62,11 @@ class MixMatch(Method):
         assert labelled.label is not None
         if sample is None:
             return Terms(values=self.supervised_terms(student(labelled.image)["main"], labelled))
-        views = [intensity_view(sample.image, self.view) for _ in range(self.views)]
+        views = [intensity_view(sample.image, self.view, sample.unit) for _ in range(self.views)]
         with torch.no_grad(), frozen_statistics(student):
             seen = torch.stack([probabilities(student(view, ("main",))["main"]) for view in views]).mean(dim=0)
         guessed = sharpen(seen, self.temperature)
-        image = torch.cat([intensity_view(labelled.image, self.view), *views])
+        image = torch.cat([intensity_view(labelled.image, self.view, labelled.unit), *views])
         valid = torch.cat([labelled.valid, *[sample.valid] * self.views])
         label = torch.cat([one_hot(labelled.label, seen.shape[1]).to(seen.dtype), *[guessed] * self.views])
         shares = mixup_shares(len(image), self.alpha, image.device)

@@ -36,7 +36,7 @@ class PerturbationMining(TaughtConsistency):
     passes: int = 4
     """m, noisy looks of the teacher."""
     noise: float = 0.1
-    """Standard deviation of the noise on normalised intensities."""
+    """Standard deviation of the noise, in units of the scans' own spread."""
     distil: float = 1.0
     """γ, of the features beside the answers."""
 
@@ -46,10 +46,12 @@ class PerturbationMining(TaughtConsistency):
         with torch.no_grad():
             wanted = teacher.features(sample.image)
             target = probabilities(teacher.heads["main"](wanted))
-            looks = [teacher(gaussian_noise(sample.image, self.noise))["main"] for _ in range(self.passes)]
+            looks = [
+                teacher(gaussian_noise(sample.image, self.noise * sample.unit))["main"] for _ in range(self.passes)
+            ]
             changes = [squared_difference(probabilities(look), target) for look in looks]
             sensitivity, objects = torch.stack(changes).mean(dim=0), 1 - target[:, 0]
-        features = student.features(gaussian_noise(sample.image, self.noise))
+        features = student.features(gaussian_noise(sample.image, self.noise * sample.unit))
         answer = probabilities(student.heads["main"](features))
         apart = (at_least_fp32(features) - at_least_fp32(wanted)).square().mean(dim=1)
         return Terms(

@@ -33,7 +33,7 @@ class PiModel(Consistency):
     low: ClassVar[str] = "consistency"
 
     noise: float = 0.15
-    """Standard deviation of the noise on normalised intensities."""
+    """Standard deviation of the noise, in units of the scans' own spread."""
     mirror: float = 0.5
     """How often each of the first two axes is mirrored; 0 where left and right are classes of their own."""
     dropout: float = 0.5
@@ -51,7 +51,7 @@ class PiModel(Consistency):
     def unlabelled_terms(self, nets: Nets, sample: Sample, at: Progress) -> Terms:
         """Two views through one pass, compared where they came from."""
         views = [draw_symmetry(sample.image, mirror=self.mirror) for _ in range(2)]
-        images = torch.cat([gaussian_noise(view.apply(sample.image), self.noise) for view in views])
+        images = torch.cat([gaussian_noise(view.apply(sample.image), self.noise * sample.unit) for view in views])
         seen = probabilities(nets["student"](images)["main"]).chunk(2)
         first, second = (view.undo(p) for view, p in zip(views, seen, strict=True))
         return Terms(values={"consistency": mean_difference(first, second, sample.valid)})

@@ -30,7 +30,7 @@ class TransformationConsistentTeacher(TaughtConsistency):
     low: ClassVar[str] = "consistency"
 
     noise: float = 0.1
-    """Standard deviation of the noise on normalised intensities."""
+    """Standard deviation of the noise, in units of the scans' own spread."""
     mirror: float = 0.5
     """How often each of the first two axes is mirrored; 0 where left and right are classes of their own."""
     turns: bool = True
@@ -48,8 +48,10 @@ class TransformationConsistentTeacher(TaughtConsistency):
         def view(x: Tensor) -> Tensor:
             return warped(symmetry.apply(x), warp)
 
-        student = probabilities(nets["student"](gaussian_noise(view(sample.image), self.noise))["main"])
+        student = probabilities(nets["student"](gaussian_noise(view(sample.image), self.noise * sample.unit))["main"])
         with torch.no_grad():
-            teacher = view(probabilities(nets["teacher"](gaussian_noise(sample.image, self.noise))["main"]))
+            teacher = view(
+                probabilities(nets["teacher"](gaussian_noise(sample.image, self.noise * sample.unit))["main"])
+            )
         valid = warped_mask(symmetry.apply(sample.valid), warp)
         return Terms(values={"consistency": mean_difference(student, teacher, valid)})

@@ -38,7 +38,7 @@ class TemporalEnsembling(Consistency):
     alpha: float = 0.6
     """How slowly past predictions are forgotten."""
     noise: float = 0.15
-    """Standard deviation of the noise on normalised intensities."""
+    """Standard deviation of the noise, in units of the scans' own spread."""
     dropout: float = 0.5
     """Rate of dropout in training."""
 
@@ -53,7 +53,7 @@ class TemporalEnsembling(Consistency):
 
     def unlabelled_terms(self, nets: Nets, sample: Sample, at: Progress) -> Terms:
         """The distance to what is kept, which is then renewed."""
-        p = probabilities(nets["student"](gaussian_noise(sample.image, self.noise))["main"])
+        p = probabilities(nets["student"](gaussian_noise(sample.image, self.noise * sample.unit))["main"])
         now = torch.cat([p, torch.ones_like(p[:, :1])], dim=1).detach()
         kept = sample.maps.get("ensemble", torch.zeros_like(now))
         past, count = kept[:, :-1], kept[:, -1:]

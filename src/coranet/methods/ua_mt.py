@@ -44,7 +44,7 @@ class UncertaintyAwareMeanTeacher(TaughtConsistency):
     dropout: float = 0.5
     """Rate of dropout in student and teacher."""
     noise: float = 0.1
-    """Standard deviation of the noise on the teacher's normalised intensities."""
+    """Standard deviation of the noise on the teacher's images, in units of the scans' own spread."""
 
     @property
     def needs(self) -> frozenset[Feature]:
@@ -59,8 +59,8 @@ class UncertaintyAwareMeanTeacher(TaughtConsistency):
         """The distance to the teacher where it is certain."""
         student = probabilities(nets["student"](sample.image)["main"])
         with torch.no_grad(), dropout_on(nets["teacher"]):
-            target = self.ask(nets["teacher"], sample.image)
-            answers = [self.ask(nets["teacher"], sample.image) for _ in range(self.passes)]
+            target = self.ask(nets["teacher"], sample)
+            answers = [self.ask(nets["teacher"], sample) for _ in range(self.passes)]
             uncertainty = entropy(torch.stack(answers).mean(dim=0))
         threshold = (0.75 + 0.25 * gaussian_ramp(at.step, at.steps)) * math.log(student.shape[1])
         certain = (uncertainty < threshold) & sample.valid
@@ -70,6 +70,6 @@ class UncertaintyAwareMeanTeacher(TaughtConsistency):
             measures={"uncertain_share": masked_mean(torch.ones_like(uncertainty), ~certain, sample.valid)},
         )
 
-    def ask(self, teacher: nn.Module, image: Tensor) -> Tensor:
+    def ask(self, teacher: nn.Module, sample: Sample) -> Tensor:
         """One noisy pass."""
-        return probabilities(teacher(gaussian_noise(image, self.noise))["main"])
+        return probabilities(teacher(gaussian_noise(sample.image, self.noise * sample.unit))["main"])

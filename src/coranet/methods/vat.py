@@ -42,9 +42,9 @@ class VAT(Method):
     ramp: float = 0.3
     """Share of the run over which the weight grows."""
     xi: float = 10.0
-    """ξ, how far to look for the direction; a length for images of 256² values."""
+    """ξ, how far to look for the direction; a length for images of 256² values, in units of the scans' own spread."""
     epsilon: float = 6.0
-    """ε, how far to go in it; a length for images of 256² values."""
+    """ε, how far to go in it; a length likewise."""
     iterations: int = 1
     """Of the search for the direction."""
 
@@ -66,7 +66,7 @@ class VAT(Method):
             p = probabilities(nets["student"](image + perturbation * valid.unsqueeze(1))["main"])
             return masked_mean(kl_divergence(target, p), torch.ones_like(valid), valid)
 
-        scale = math.sqrt(image[0].numel()) / 256
+        scale = sample.unit * math.sqrt(image[0].numel()) / 256
         with frozen_statistics(nets["student"]):
             start = torch.randn_like(image)
             direction = adversarial_direction(distance, start, self.xi * scale, iterations=self.iterations)

@@ -11,25 +11,25 @@ def gaussian_noise(image: Tensor, sigma: float, limit: float = 2.0) -> Tensor:
     return image + (torch.randn_like(image) * sigma).clamp(-limit * sigma, limit * sigma)
 
 
-def intensity_view(image: Tensor, strength: float) -> Tensor:
-    """Another contrast, brightness and noise level for each image: c x + b + n.
+def intensity_view(image: Tensor, strength: float, unit: float = 1.0) -> Tensor:
+    """Another contrast, brightness and noise level for each image: c x + (b + n) unit.
 
-    With s the strength: c = exp(U(-s, s)), b = U(-s, s), n from N(0, (s U(0, 0.3))²), for intensities of unit variance.
+    With s the strength: c = exp(U(-s, s)), b = U(-s, s), n from N(0, (s U(0, 0.3))²).
     """
     shape = (len(image), *[1] * (image.ndim - 1))
     contrast, brightness, sigma = torch.rand(3, *shape, device=image.device)
-    changed = image * torch.exp(strength * (2 * contrast - 1)) + strength * (2 * brightness - 1)
-    noisy: Tensor = changed + torch.randn_like(image) * (0.3 * strength * sigma)
+    changed = image * torch.exp(strength * (2 * contrast - 1)) + strength * unit * (2 * brightness - 1)
+    noisy: Tensor = changed + torch.randn_like(image) * (0.3 * strength * unit * sigma)
     return noisy
 
 
-def strong_view(image: Tensor, strength: float = 0.5) -> Tensor:
+def strong_view(image: Tensor, strength: float = 0.5, unit: float = 1.0) -> Tensor:
     """Some images at another contrast, brightness and noise level, some blurred, some both, some neither.
 
     The chances, 0.8 and 0.5, and a blur of U(0.1, 2) voxels are those of UniMatch on cardiac slices (Yang et al., 2023).
     """
     changes, blurs, sigma = torch.rand(3, len(image), *[1] * (image.ndim - 1), device=image.device)
-    changed = torch.where(changes < 0.8, intensity_view(image, strength), image)
+    changed = torch.where(changes < 0.8, intensity_view(image, strength, unit), image)
     return torch.where(blurs < 0.5, gaussian_blur(changed, 0.1 + 1.9 * sigma.flatten()), changed)
 
 
