@@ -1,4 +1,4 @@
-"""Write the README's section of results, and the tables of docs/ranking.md, from the runs in this folder.
+"""Write the README's section of results, and the tables of docs/ranking.md and docs/results.md, from the runs here.
 
     python results/section.py
 
@@ -13,15 +13,20 @@ from pathlib import Path
 from statistics import mean
 
 from coranet.evaluation import Scores
+from coranet.experiments.paper.tables import TABLES
+from coranet.report.paper import read_table, table_markdown
 from coranet.report.seeds import Standing, comparison_text, standings, write_comparison
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 RANKING = HERE.parent / "docs/ranking.md"
+EVIDENCE = HERE.parent / "docs/results.md"
 BEGIN, END = "<!-- made by results/section.py{} -->\n", "<!-- until here -->\n"
 
 RANKINGS = {"phantom": 3, "acdc": 1}
 """Seeds of each."""
+PAPER = ("table4", "table7")
+"""Tables of the paper that runs in `paper` fill."""
 SHOWN = ("run", "DSC %, mean ± std over seeds", "each seed", "HD95 mm")
 DEMO = {
     "supervised": "supervised: the same network on the labels alone",
@@ -142,11 +147,18 @@ def section() -> str:
     )
 
 
+def paper_table(name: str) -> str:
+    """A table of the paper from the runs in `paper`, without its title."""
+    _, _, rows = table_markdown(TABLES[name], read_table(HERE / "paper", TABLES[name])).partition("\n\n")
+    return rows.strip()
+
+
 def made_parts() -> dict[Path, dict[str, str]]:
     """What is made in which page, by the name that its place there has."""
     return {
         README: {"": section()},
         RANKING: {f", {folder}": ranking_table(folder, seeds) for folder, seeds in RANKINGS.items()},
+        EVIDENCE: {f", {name}": paper_table(name) for name in PAPER},
     }
 
 
