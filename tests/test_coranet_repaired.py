@@ -17,7 +17,7 @@ JOINT = {"updates": "joint", "masks": "online", "views": 2}
 @pytest.fixture
 def plain(monkeypatch):
     """Strong views that are the image itself."""
-    monkeypatch.setattr(coranet_repaired, "strong_view", lambda image, strength: image)
+    monkeypatch.setattr(coranet_repaired, "strong_view", lambda image, *_: image)
 
 
 def softmax(logits):
@@ -70,12 +70,29 @@ def test_boxes_move_all_that_an_image_is_taught_by(plain):
     assert torch.equal(by.valid, image[:, 0].long() % 2 == 0)
 
 
+@pytest.mark.parametrize("how", [{"mirror": 1.0}, {"turns": True}])
+def test_a_moved_view_is_taught_by_moved_labels(plain, how):
+    method = RepairedCoraNet(**JOINT, cutmix=0.0, **how)
+    place = torch.arange(4 * 16 * 16).view(4, 16, 16)
+    sample = Sample(image=place.unsqueeze(1).float(), valid=place % 3 > 0, maps={})
+    torch.manual_seed(0)
+    image, by = method.strong(sample, Guidance(place, place % 2 == 0, sample.image, sample.valid))
+    assert (image != sample.image).any()
+    assert torch.equal(image.flatten(1).sort().values, sample.image.flatten(1))
+    moved = image[:, 0].long()
+    assert torch.equal(by.label, moved)
+    assert torch.equal(by.certain, moved % 2 == 0)
+    assert torch.equal(by.teacher, image)
+    assert torch.equal(by.valid, moved % 3 > 0)
+
+
 def test_a_dropped_view_is_one_more_and_weights_grow(plain):
     methods = [
-        RepairedCoraNet(**JOINT, cutmix=0.0, feature_dropout=rate, ramp=0.5, weights=(2.0, 3.0)) for rate in (0.0, 0.5)
+        RepairedCoraNet(**JOINT, mask=False, cutmix=0.0, feature_dropout=rate, ramp=0.5, weights=(2.0, 3.0))
+        for rate in (0.0, 0.5)
     ]
-    nets, batch = methods[0].nets(tiny.make_net()), tiny.batch()
     torch.manual_seed(1)
+    nets, batch = methods[0].nets(tiny.make_net()), tiny.batch()
     without, beside = (method.loss(nets, batch, tiny.at("selftrain", 5)) for method in methods)
     assert without.values["certain"] != beside.values["certain"]
     at = tiny.at("selftrain", 5)

@@ -68,7 +68,7 @@ class Scene:
         self.shares = rng.uniform(0.5, 1, 6)
         views, boxes = iter(VIEWS), iter(self.boxes)
 
-        def changed(image, strength):
+        def changed(image, *_):
             contrast, brightness = next(views)
             return image * contrast + brightness
 
@@ -316,7 +316,7 @@ def test_the_teacher_s_labels_are_its_largest_components(scene):
 @pytest.mark.parametrize("dims", [2, 3])
 def test_labels_travel_with_the_boxes(dims, monkeypatch):
     """Of a network that looks at one pixel at a time, the label of a mixture is the mixture of labels."""
-    monkeypatch.setattr(fixmatch, "strong_view", lambda image, strength: image)
+    monkeypatch.setattr(fixmatch, "strong_view", lambda image, *_: image)
     sample, net = tiny.batch(dims, 4).unlabelled, Linear(4, 0)
     shown = fixmatch.guess(net, sample.image.double())
     torch.manual_seed(0)

@@ -9,8 +9,9 @@ contrast, brightness and noise level; pseudo-labels, masks and the teacher's tar
 Everything else is the text's. What it is worth: docs/demo.md.
 
 What stronger views of others amount to in CoraNet are further fields, off unless asked for, for one joint update: boxes of
-another image (CutMix), several views, a view whose features are dropped (UniMatch, Yang et al., CVPR 2023), Dice beside the
-cross-entropy on certain pixels, an averaged guide, and weights that grow. Labels, regions and targets are cut like images.
+another image (CutMix), several views, mirrored and turned ones, a view whose features are dropped (UniMatch, Yang et al.,
+CVPR 2023), Dice beside the cross-entropy on certain pixels, an averaged guide, and weights that grow. Labels, regions and
+targets are moved and cut like images.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from coranet.ops.mixing import cutmix_boxes, cutmixed
 from coranet.ops.perturb import strong_view
 from coranet.ops.ramps import gaussian_ramp
 from coranet.ops.teacher import frozen_copy
+from coranet.ops.views import draw_symmetry
 from coranet.types import Batch, Nets, Progress, Sample, Terms
 
 
@@ -55,6 +57,10 @@ class RepairedCoraNet(CoraNet):
     """Strong views a step, blurred now and then too; with none, the one view of the formulae above."""
     cutmix: float = 0.5
     """Of strong views: the chance that one holds a box of another image."""
+    mirror: float = 0.0
+    """Of strong views: how often each of the first two axes is mirrored; 0 where left and right are classes."""
+    turns: bool = False
+    """Of strong views: turned by none to three right angles in the plane of these axes."""
     feature_dropout: float = 0.0
     """Beside strong views: the share of channels that are dropped from each level for one more view; 0 leaves it out."""
     pseudo_dice: float = 0.0
@@ -119,9 +125,10 @@ class RepairedCoraNet(CoraNet):
 
     def strong(self, sample: Sample, guidance: Guidance) -> tuple[Tensor, Guidance]:
         """A strong view, and what it is taught by."""
-        image = strong_view(sample.image, self.view, sample.unit)
+        symmetry = draw_symmetry(sample.image, mirror=self.mirror, quarters=self.turns)
+        image = strong_view(symmetry.apply(sample.image), self.view, sample.unit)
         boxes = cutmix_boxes(len(image), image.shape[2:], image.device, self.cutmix)
-        return cutmixed(image, boxes), Guidance(*(cutmixed(part, boxes) for part in guidance))
+        return cutmixed(image, boxes), Guidance(*(cutmixed(symmetry.apply(part), boxes) for part in guidance))
 
     def on_certain(self, logits: Tensor, by: Guidance) -> Tensor:
         """L_c-sn of a view."""
