@@ -5,8 +5,9 @@ Train on labels alone; then alternate two steps:
     1. with θ fixed, label every unlabelled image: Ŷ_u = argmax_k p_k(X_u)
     2. with Ŷ_u fixed, minimise L(θ) = CE(f(x_l), y_l) + λ CE(f(x_u), ŷ_u) over all pixels
 
-Here Ŷ_u is stored for whole images and refreshed every few epochs; networks and optimizer go on from where they are. The
-paper also smooths Ŷ_u by a conditional random field over the image, which is left out.
+Here Ŷ_u is stored for whole images and refreshed every few epochs; networks and optimizer go on from where they are. Phases
+are as long as CoraNet's, to compare with. The paper also smooths Ŷ_u by a conditional random field over the image, which is
+left out.
 """
 
 from __future__ import annotations
