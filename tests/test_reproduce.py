@@ -18,7 +18,7 @@ from coranet.evaluation import Scores
 from coranet.experiments.compare import parse_row, run_name, split_rows
 from coranet.experiments.paper import printed
 from coranet.experiments.paper.figures import FIGURES
-from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, prepare
+from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, only_methods, prepare
 from coranet.experiments.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
 from coranet.experiments.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
 from coranet.experiments.paper.tables import TABLES
@@ -104,6 +104,19 @@ def test_full_supervision_has_all_labels():
     assert setting_of(block, row, "acdc") == Setting(scans="acdc", share="70", recipe="modern")
     assert setting_of(block, row, "acdc").name == "acdc-70-modern"
     assert {row.recipe for row in block.rows} == {"", "modern"} == {"", *RECIPES}
+
+
+def test_rows_can_be_run_alone():
+    cells = {name: cells_of(name, STAND_INS) for name in ("table5", "table9")}
+    one = only_methods(cells, ["supervised", "coranet[classes=binary]"])
+    assert {setting.name: methods for setting, methods in one["table9"].items()} == {
+        "acdc-14-modern": ("supervised",),
+        "acdc-14": ("coranet[classes=binary]",),
+        "acdc-70-modern": ("supervised",),
+    }
+    assert {setting.net for setting in one["table5"]} == {None}  # the ResNet-18 block has neither
+    with pytest.raises(InputError, match=r"--methods coranett: is no row here\. There are .*umct"):
+        only_methods(cells, ["coranett"])
 
 
 def test_a_figure_needs_what_its_caption_speaks_of():
@@ -337,6 +350,8 @@ def test_validation_cases_choose_weights_beside_the_last(scans, tmp_path):
     made = prepare(Setting(scans="phantom", share="1:1"), ("supervised",), None, request)
     assert not made.best
     assert made.options.overrides[-1] == ("train.keep_maps", "true")
+    plain = prepare(Setting(scans="phantom", share="1:1", recipe="modern"), ("supervised",), None, request)
+    assert "train.keep_maps" not in dict(plain.options.overrides)
 
 
 def test_wrong_names_and_missing_scans_are_refused(capsys, tmp_path, monkeypatch):

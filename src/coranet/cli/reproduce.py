@@ -33,6 +33,9 @@ class Reproduce:
     """Where runs, tables/, figures/ and a page go; `coranet report` makes one page of all that is there."""
     sets: Annotated[str | None, tyro.conf.arg(metavar="A,B", help_behavior_hint="(default: all that are there)")] = None
     """Use only these sets: sunnybrook, acdc-lv, acdc, la, hippocampus, ..."""
+    methods: Annotated[str | None, tyro.conf.arg(metavar="A,B", help_behavior_hint="(default: every row)")] = None
+    """Run only these rows, named as in the tables' column `method`: supervised, coranet[regions=tta], ...; the others are
+    shown where they are finished, and as missing where not."""
     seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 3
     """Train each so often."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: each set's own)")] = None
@@ -52,7 +55,8 @@ class Reproduce:
         """Run what is missing, then write."""
         from coranet.cli.show import counting, say
         from coranet.engine.signals import Interrupted
-        from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, run_cells, sets_for
+        from coranet.experiments.compare import split_rows
+        from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, only_methods, run_cells, sets_for
         from coranet.report import show_evidence, write_evidence
 
         names = NAMES if self.name == "all" else (self.name,)
@@ -73,15 +77,17 @@ class Reproduce:
             cache=self.cache,
             only=tuple(filter(None, map(str.strip, self.sets.split(",")))) if self.sets else (),
         )
+        cells = {name: cells_of(name, request.sets()) if name != "fig2" else {} for name in names}
+        if len(names) == 1 and not cells[self.name] and self.name != "fig2":
+            made_on = ", ".join(sets_for(self.name))
+            raise InputError(f"{self.name}: is made on {made_on}, and none of these is there. Change --data or --sets.")
+        if self.methods is not None:
+            cells = only_methods(cells, split_rows(self.methods))
         failed = False
         for name in names:
-            cells = cells_of(name, request.sets()) if name != "fig2" else {}
-            if not cells and name != "fig2" and len(names) == 1:
-                made_on = ", ".join(sets_for(name))
-                raise InputError(f"{name}: is made on {made_on}, and none of these is there. Change --data or --sets.")
             with counting() as on_progress:
                 try:
-                    errors = run_cells(cells, request, run_alone, say, on_progress, study=name)
+                    errors = run_cells(cells[name], request, run_alone, say, on_progress, study=name)
                 except Interrupted as stop:
                     say(f"Stopped by {signal.Signals(stop.signum).name}. Continue with the same command.")
                     return 128 + stop.signum

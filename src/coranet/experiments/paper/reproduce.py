@@ -104,6 +104,23 @@ def cells_of(name: str, there: Iterable[str]) -> Cells:
     return {setting: tuple(methods) for setting, methods in found.items()}
 
 
+def only_methods(cells: Mapping[str, Cells], wanted: Sequence[str]) -> dict[str, Cells]:
+    """Of the runs behind each name those of some methods alone, each as a row of `coranet compare` names it.
+
+    Raises:
+        InputError: there is no run of one of them.
+    """
+    there = dict.fromkeys(method for each in cells.values() for methods in each.values() for method in methods)
+    if unknown := [method for method in wanted if method not in there]:
+        raise InputError(f"--methods {','.join(unknown)}: is no row here. There are {', '.join(there)}.")
+
+    def kept(each: Cells) -> Cells:
+        found = {setting: tuple(method for method in methods if method in wanted) for setting, methods in each.items()}
+        return {setting: methods for setting, methods in found.items() if methods}
+
+    return {name: kept(each) for name, each in cells.items()}
+
+
 def sets_for(name: str) -> list[str]:
     """The sets that a table or figure can be made on, generated ones left out."""
     return [one for one, scans in SETS.items() if scans.generate is None and cells_of(name, (one,))]
@@ -186,7 +203,8 @@ def prepare(
 def _options(setting: Setting, request: Request, folder: Path) -> Options:
     scans = SETS[setting.scans]
     recipe = RECIPES[setting.recipe] if setting.recipe and not request.short else scans.options
-    kept = (("train.keep_maps", "true"),) if recipe.dims == 2 else ()
+    pictured = recipe.dims == 2 and not setting.recipe  # figures of maps are of the text's recipe
+    kept = (("train.keep_maps", "true"),) if pictured else ()
     return replace(
         recipe,
         steps=scans.steps if request.steps is None else request.steps,

@@ -106,7 +106,7 @@ RECIPES: dict[str, Options] = {
         patch=(192, 192),
         overrides=(
             ("net.width", "16"),
-            ("train.batch", "[8,8]"),
+            ("train.batch", "[4,4]"),
             ("data.augment.flip", "true"),
             ("data.augment.turns", "true"),
             ("data.augment.upright", "0.5"),
@@ -114,7 +114,8 @@ RECIPES: dict[str, Options] = {
     ),
 }
 """What runs of a setting are trained by instead of the text's recipe: scans at their own resolution, cross-entropy and Dice,
-a rate that falls to 0, milder angles and scales, and half of the views mirrored or turned by right angles."""
+a rate that falls to 0, milder angles and scales, and half of the views mirrored or turned by right angles. The batch is the
+text's."""
 
 
 def places_of(block: Block, there: Sequence[str]) -> tuple[str, ...]:
