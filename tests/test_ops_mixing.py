@@ -1,6 +1,7 @@
 """Boxes, mixtures, components and strong views: against numpy and scipy, and against what they promise."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,7 +96,8 @@ def test_copy_paste_keeps_image_label_and_validity_together(counts, shape):
     torch.manual_seed(0)
     onto, piece = sampled(counts[0], shape, 1), sampled(counts[1], shape, 2)
     box = mixing.placed_boxes(torch.full((1, len(shape)), 0.6), shape)
-    mixed = mixing.copy_paste(onto, piece, box)
+    mixed = mixing.copy_paste(replace(onto, unit=0.2), piece, box)
+    assert mixed.unit == 0.2
     assert len(mixed.image) == max(counts)
     assert torch.equal(mixed.label, (mixed.image[:, 0] > 0).long())
     assert torch.equal(mixed.valid, mixed.image[:, 0] > -1)
@@ -106,8 +108,9 @@ def test_copy_paste_keeps_image_label_and_validity_together(counts, shape):
 
 @pytest.mark.parametrize(("count", "first", "last"), [(4, [0, 1], [2, 3]), (3, [0, 1], [1, 2]), (1, [0], [0])])
 def test_halves(count, first, last):
-    whole = sampled(count, (3, 3), 0)
+    whole = replace(sampled(count, (3, 3), 0), unit=0.2)
     for half, rows in zip(mixing.halves(whole), (first, last), strict=True):
+        assert half.unit == whole.unit
         assert all(torch.equal(getattr(half, name), getattr(whole, name)[rows]) for name in ("image", "valid", "label"))
 
 

@@ -75,6 +75,7 @@ class FixMatch(Method):
             valid=cutmixed(sample.valid, boxes),
             label=cutmixed(seen.argmax(dim=1), boxes),
             maps={"kept": cutmixed(confident(seen, self.threshold), boxes)},
+            unit=sample.unit,
         )
 
     def kept_share(self, sample: Sample, seen: Tensor) -> Tensor:

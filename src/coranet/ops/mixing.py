@@ -69,16 +69,22 @@ def copy_paste(onto: Sample, piece: Sample, box: Tensor) -> Sample:
         return pasted(outside[number % len(outside)], inside[number % len(inside)], box)
 
     return Sample(
-        image=mixed(onto.image, piece.image), valid=mixed(onto.valid, piece.valid), label=mixed(onto.label, piece.label)
+        image=mixed(onto.image, piece.image),
+        valid=mixed(onto.valid, piece.valid),
+        label=mixed(onto.label, piece.label),
+        unit=onto.unit,
     )
 
 
 def halves(sample: Sample) -> tuple[Sample, Sample]:
     """The first and the last half of a batch with labels; of an odd number the one in the middle is in both."""
     assert sample.label is not None
-    maps, half = (sample.image, sample.valid, sample.label), (len(sample.image) + 1) // 2
-    (image, valid, label), (image2, valid2, label2) = [x[:half] for x in maps], [x[-half:] for x in maps]
-    return Sample(image=image, valid=valid, label=label), Sample(image=image2, valid=valid2, label=label2)
+    half, label = (len(sample.image) + 1) // 2, sample.label
+
+    def part(which: slice) -> Sample:
+        return Sample(image=sample.image[which], valid=sample.valid[which], label=label[which], unit=sample.unit)
+
+    return part(slice(half)), part(slice(-half, None))
 
 
 def mixup_shares(count: int, alpha: float, device: torch.device) -> Tensor:
