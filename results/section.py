@@ -9,12 +9,14 @@ says something else.
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
 
 from coranet.evaluation import Scores
+from coranet.experiments.compare import run_name
 from coranet.experiments.paper.tables import TABLES
-from coranet.report.paper import read_table, table_markdown
+from coranet.report.paper import Part, read_table, table_markdown
 from coranet.report.seeds import Standing, comparison_text, standings, write_comparison
 
 HERE = Path(__file__).parent
@@ -82,55 +84,40 @@ def left_atrium() -> str:
     )
 
 
-def ranking() -> str:
-    """Supervised, the best and CoraNet on two sets."""
-    said = []
-    for folder, seeds, title in (
-        ("acdc", 1, "on ACDC with 14 labelled patients (one seed)"),
-        ("phantom", 3, "on the phantom (three seeds)"),
-    ):
-        runs = sorted({run.name.rpartition("-seed")[0] for run in (HERE / "ranking" / folder).glob("*-seed0")})
-        dice = {
-            row: mean(
-                Scores.read_csv(HERE / "ranking" / folder / f"{row}-seed{seed}/scores.csv").mean()["dsc"].mean
-                for seed in range(seeds)
-            )
-            for row in runs
-        }
-        best = max(dice, key=lambda row: dice[row])
-        named = {
-            "supervised": "supervised",
-            best: f"best `{best}`",
-            "coranet-repaired": "`coranet:repaired`",
-            "coranet": "`coranet`",
-        }
-        said.append(f"{title} " + ", ".join(f"{name} {100 * dice[row]:.1f}" for row, name in named.items()))
-    both = ";\n".join(said)
-    return f"All {len(runs)} methods, 3,000 steps, the same network, batch and augmentation: {both}."
-
-
-def rankings(folder: str, seeds: int) -> list[Standing]:
+@cache
+def rankings(folder: str) -> list[Standing]:
     """All methods of a ranking: supervised, then the others from the best down."""
     place = HERE / "ranking" / folder
     rows = [run.name.removesuffix("-seed0").replace("coranet-", "coranet:") for run in place.glob("*-seed0")]
-    repeats = [{row: place / run_name(row, seed) for row in ["supervised", *rows]} for seed in range(seeds)]
+    repeats = [{row: place / run_name(row, seed) for row in ["supervised", *rows]} for seed in range(RANKINGS[folder])]
     first, *others = standings(repeats, "supervised")
     return [first, *sorted(others, key=lambda one: -mean(one.each))]
 
 
-def run_name(row: str, seed: int) -> str:
-    """A run's folder."""
-    return f"{row.replace(':', '-')}-seed{seed}"
+def ranking_said() -> str:
+    """Supervised, the best and CoraNet on two sets."""
+    said = []
+    for folder, title in (
+        ("acdc", "on ACDC with 14 labelled patients (one seed)"),
+        ("phantom", "on the phantom (three seeds)"),
+    ):
+        found = rankings(folder)
+        dice = {one.name: f"{100 * mean(one.each):.1f}" for one in found}
+        named = {"supervised": "supervised", found[1].name: f"best `{found[1].name}`"}
+        named |= {row: f"`{row}`" for row in ("coranet:repaired", "coranet")}
+        said.append(f"{title} " + ", ".join(f"{name} {dice[row]}" for row, name in named.items()))
+    both = ";\n".join(said)
+    return f"All {len(found)} methods, 3,000 steps, the same network, batch and augmentation: {both}."
 
 
-def ranking_table(folder: str, seeds: int) -> str:
+def ranking_table(folder: str) -> str:
     """What docs/ranking.md shows of them, each row with the commit that it was run at."""
     lines = []
-    for row in comparison_text(rankings(folder, seeds)):
+    for row in comparison_text(rankings(folder)):
         run = json.loads((HERE / "ranking" / folder / run_name(row["run"], 0) / "run.json").read_text())
         cells = {title: text for title, text in row.items() if title in SHOWN or title.startswith("ahead")}
         cells |= {"commit": run["made_with"]["commit"]}
-        if seeds == 1:
+        if RANKINGS[folder] == 1:
             cells.pop("each seed")
         lines += [cells, dict.fromkeys(cells, "---")] if not lines else []
         lines.append(cells)
@@ -140,18 +127,29 @@ def ranking_table(folder: str, seeds: int) -> str:
 
 def sunnybrook() -> str:
     """The paper's ablation and its comparison at 1 : 4, on the set that stands for its own."""
-    (ablation,), (compared,) = (read_table(HERE / "paper", TABLES[name]) for name in ("table4", "table7"))
+    (ablation,), (compared,) = paper_parts("table4"), paper_parts("table7")
     dice = [mean(line.cells["dsc"].ours) for line in ablation.lines]
-    by_label = {line.row.label: line.cells["dsc"] for line in compared.lines}
+    lines = {line.row.label: line for line in compared.lines}
     supervised, ours = (
-        f"{mean(by_label[row].ours):.1f} ± {stdev(by_label[row].ours):.1f}" for row in ("U-Net", "Ours")
+        f"{mean(lines[row].cells['dsc'].ours):.1f} ± {stdev(lines[row].cells['dsc'].ours):.1f}"
+        for row in ("U-Net", "Ours")
     )
+    runs = [run for line in (lines["U-Net"], lines["Ours"], *ablation.lines) for run in line.runs]
+    steps, commits = ({str(made[key]) for made in map(made_by, runs)} for key in ("steps", "commit"))
+    (patients,) = {line.ahead.n for line in ablation.lines if line.ahead}
     return (
-        "The text's recipe on Sunnybrook's endocardium, 4,000 steps, three seeds, nine test patients: "
-        f"with one in five patients labelled supervised {supervised}, `coranet` {ours};\n"
-        f"with one in two, the seven rows of the paper's ablation lie between {min(dice):.1f} and {max(dice):.1f}: "
-        "what it adds to the supervised loss does not show here. "
+        f"The text's recipe on Sunnybrook's endocardium, {' or '.join(steps)} steps, {len(lines['Ours'].runs)} seeds, "
+        f"{patients} test patients: with one in five patients labelled supervised {supervised}, `coranet` {ours};\n"
+        f"with one in two, the seven rows of the ablation (the paper's six, one of which reads two ways) lie between "
+        f"{min(dice):.1f} and {max(dice):.1f}: what it adds to the supervised loss does not show here. "
+        f"H200, commit {', '.join(sorted(commits))}"
     )
+
+
+def made_by(run: Path) -> dict[str, str | int]:
+    """The steps and the commit of a run."""
+    content = json.loads((run / "run.json").read_text())
+    return {"steps": content["train"]["steps"], "commit": content["made_with"]["commit"]}
 
 
 def section() -> str:
@@ -162,15 +160,21 @@ def section() -> str:
         demo=demo(),
         hippocampus=hippocampus(),
         left_atrium=left_atrium(),
-        ranking=ranking(),
+        ranking=ranking_said(),
         sunnybrook=sunnybrook(),
         commit=commit,
     )
 
 
+@cache
+def paper_parts(name: str) -> tuple[Part, ...]:
+    """What runs in `paper` say in a table of the paper."""
+    return read_table(HERE / "paper", TABLES[name])
+
+
 def paper_table(name: str) -> str:
-    """A table of the paper from the runs in `paper`, without its title."""
-    _, _, rows = table_markdown(TABLES[name], read_table(HERE / "paper", TABLES[name])).partition("\n\n")
+    """Such a table, without its title."""
+    _, _, rows = table_markdown(TABLES[name], paper_parts(name)).partition("\n\n")
     return rows.strip()
 
 
@@ -178,7 +182,7 @@ def made_parts() -> dict[Path, dict[str, str]]:
     """What is made in which page, by the name that its place there has."""
     return {
         README: {"": section()},
-        RANKING: {f", {folder}": ranking_table(folder, seeds) for folder, seeds in RANKINGS.items()},
+        RANKING: {f", {folder}": ranking_table(folder) for folder in RANKINGS},
         EVIDENCE: {f", {name}": paper_table(name) for name in PAPER},
     }
 
@@ -196,8 +200,8 @@ def main() -> None:
     """Write pages and tables."""
     for page, parts in made_parts().items():
         page.write_text(with_parts(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
-    for folder, seeds in RANKINGS.items():
-        write_comparison(HERE / "ranking" / folder, rankings(folder, seeds), {})
+    for folder in RANKINGS:
+        write_comparison(HERE / "ranking" / folder, rankings(folder), {})
 
 
 if __name__ == "__main__":

@@ -138,6 +138,10 @@ def test_a_spread_is_that_of_normalised_scans() -> None:
     assert spread(scans, Preparation(intensity="minmax")) == pytest.approx(1 / 12**0.5, rel=0.1)
     assert spread(scans, Preparation(intensity="zscore")) == 1
     assert spread([np.zeros((1, 4, 4, 4), np.float32)], Preparation(intensity="minmax")) == 1
+    assert spread([], Preparation(intensity="minmax")) == 1
+    calm, wild = np.full((1, 4, 4, 4), 0.5, np.float32), scans[0]
+    patients = [*[calm] * 40, *[wild] * 40]  # slices of one patient come before those of the next
+    assert spread(patients, Preparation(intensity="minmax")) == pytest.approx(wild.std() / 2, rel=0.1)
     both = [np.concatenate([scan, scan]) for scan in scans]
     mixed = spread(both, Preparation(intensities=("zscore", "minmax")))
     assert mixed == pytest.approx((1 + spread(scans, Preparation(intensity="minmax"))) / 2)

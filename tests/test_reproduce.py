@@ -117,6 +117,22 @@ def test_rows_can_be_run_alone():
     assert {setting.net for setting in one["table5"]} == {None}  # the ResNet-18 block has neither
     with pytest.raises(InputError, match=r"--methods coranett: is no row here\. There are .*umct"):
         only_methods(cells, ["coranett"])
+    with pytest.raises(InputError, match="name at least one row"):
+        only_methods(cells, [])
+    turned = {"table4": cells_of("table4", ("sunnybrook",))}
+    (found,) = only_methods(turned, ["coranet[mean_teacher=false;self_training=false]"])["table4"].values()
+    assert found == ("coranet[self_training=false;mean_teacher=false]",)
+    assert only_methods({"fig2": {}}, ["coranet"]) == {"fig2": {}}
+
+
+def test_a_figure_of_which_some_rows_alone_were_run_waits_for_the_others(capsys, tmp_path):
+    code, _, err = run(
+        capsys,
+        *("reproduce", "fig1", "--short", "--methods", "supervised[costs=[5,1]]"),
+        *("--out", tmp_path / "out", "--cache", tmp_path / "cache", "--device", "cpu", "--steps", 2),
+    )
+    assert code == 0, err
+    assert "once its other rows are finished" in err
 
 
 def test_a_figure_needs_what_its_caption_speaks_of():

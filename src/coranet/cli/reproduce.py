@@ -81,7 +81,7 @@ class Reproduce:
         if len(names) == 1 and not cells[self.name] and self.name != "fig2":
             made_on = ", ".join(sets_for(self.name))
             raise InputError(f"{self.name}: is made on {made_on}, and none of these is there. Change --data or --sets.")
-        if self.methods is not None:
+        if self.methods is not None and self.methods.strip() != "all":
             cells = only_methods(cells, split_rows(self.methods))
         failed = False
         for name in names:
@@ -95,7 +95,13 @@ class Reproduce:
                 failed = True
                 for row, error in found.items():
                     say(f"{setting.name}, {row}: failed. {error}")
-        page, parts = write_evidence(self.out, names)
+        try:
+            page, parts = write_evidence(self.out, names)
+        except InputError:
+            if failed or self.methods is None:
+                raise
+            say(f"These runs are kept in {self.out}. {self.name} is drawn once its other rows are finished too.")
+            return 0
         for title, rows in show_evidence(parts):
             say(title)
             show_rows(rows)

@@ -6,8 +6,7 @@ Everything is done in place or plane by plane: a scan is large, and its copies a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,17 +60,18 @@ def normalise_in_place(
             _to_unit(image, *np.percentile(values, (0.5, 99.5)))
 
 
-def spread(images: Iterable[Floats], settings: Preparation) -> float:
-    """How far normalised intensities of scans spread: the mean deviation of the first scans, `(C, X, Y, Z)`.
+def spread(images: Sequence[Floats], settings: Preparation) -> float:
+    """How far normalised intensities of scans `(C, X, Y, Z)` spread: the mean deviation of some of them, evenly spaced.
 
-    It is 1 where all channels are normalised to that, whatever a crop has left of a scan, and where nothing varies.
+    It is 1 where all channels are normalised to that, whatever a crop has left of a scan, and where nothing varies. It is
+    one number for all channels, of whatever kinds they are.
     """
     deviations = [
         1.0 if settings.intensity_of(number) == "zscore" else float(_sparse(channel).std())
-        for image in islice(images, _SCANS)
+        for image in images[:: max(1, len(images) // _SCANS)]
         for number, channel in enumerate(image)
     ]
-    return float(np.mean(deviations)) or 1.0
+    return float(np.mean(deviations or [1.0])) or 1.0
 
 
 def _sparse(image: NDArray[Any]) -> NDArray[Any]:

@@ -38,6 +38,8 @@ class Data:
     """Names by value."""
     preparation: Mapping[str, Any]
     """How scans are brought to the store's grid; predictions do the same."""
+    unit: float = 1.0
+    """How far the scans' intensities spread, in which noise, contrast and brightness of methods' views are measured."""
     window: Window = Slices()
     """Slices of volumes or patches of them, and how large."""
     augment: Augment = Augment()

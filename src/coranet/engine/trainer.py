@@ -11,14 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from coranet.data.batches import Batches, mix
-from coranet.data.intensity import spread
 from coranet.data.kept import keep_maps, soft_maps
 from coranet.data.pools import CaseMemory, Pool, Slices
-from coranet.data.preparation import Preparation
 from coranet.data.residency import Room
 from coranet.data.store import Store
 from coranet.engine import checkpoint
-from coranet.engine.codec import decode
 from coranet.engine.estimate import estimate_seconds
 from coranet.engine.film import keep_picture
 from coranet.engine.log import Journal, Listener, Plan, Record
@@ -65,7 +62,6 @@ class Trainer:
                 Pool.load(store, split.unlabelled, window, room, labelled=False) if split.unlabelled else None
             )
             self.val = Pool.load(store, split.val, whole, room, labelled=True) if split.val else None
-        settings: Preparation = decode(Preparation, run.data.preparation, "preparation")
         self.batches = Batches(
             self.labelled,
             self.unlabelled,
@@ -74,7 +70,7 @@ class Trainer:
             sizes=run.train.batch,
             seed=run.seed,
             shuffle_labelled=run.data.shuffle_labelled,
-            unit=spread((store.image(name) for name in split.labelled), settings),
+            unit=run.data.unit,
         )
         self.epoch = run.train.epoch or max(self.batches.epoch)
         self.timeline = lay_out(run.method.phases, run.train.steps, self.epoch)

@@ -116,7 +116,7 @@ def make_run(
         say("There are no unlabelled cases: training on labels alone.")
         method = method.on_labels_alone()
     scans = Scans(
-        data=describe(str(data.resolve()), store),
+        data=describe(str(data.resolve()), store, split),
         split=split,
         store=store,
         device=device,

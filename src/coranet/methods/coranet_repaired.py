@@ -1,4 +1,4 @@
-"""CoraNet with the smallest change that puts it ahead of the same network trained on labels alone.
+"""CoraNet with the smallest change that put it ahead of the same network trained on labels alone, on the phantom.
 
 In the text the student learns from pseudo-labels of the very image they were made from, but for its geometry: where a label
 is wrong, the network that made it sees nothing that speaks against it. Here the student sees unlabelled images at another
@@ -6,7 +6,7 @@ contrast, brightness and noise level; pseudo-labels, masks and the teacher's tar
 
     L_c-sn = 1/n Σ_j -Σ_z M_c q(x) log p(v(x)),   L_cnt = 1/n Σ_j ‖M_uc ⊗ (F(v(x)) - F'(x))‖²,   v(x) = c x + b + n
 
-Everything else is the text's. What it is worth: docs/demo.md.
+b and n are in units of the scans' own spread. Everything else is the text's. What it is worth: docs/demo.md.
 
 What stronger views of others amount to in CoraNet are further fields, off unless asked for, for one joint update: boxes of
 another image (CutMix), several views, mirrored and turned ones, a view whose features are dropped (UniMatch, Yang et al.,
@@ -60,7 +60,7 @@ class RepairedCoraNet(CoraNet):
     mirror: float = 0.0
     """Of strong views: how often each of the first two axes is mirrored; 0 where left and right are classes."""
     turns: bool = False
-    """Of strong views: turned by none to three right angles in the plane of these axes."""
+    """Of strong views: turned by none to three right angles in the plane of these axes; by none or two if not square."""
     feature_dropout: float = 0.0
     """Beside strong views: the share of channels that are dropped from each level for one more view; 0 leaves it out."""
     pseudo_dice: float = 0.0

@@ -49,7 +49,7 @@ class DCTSeg(Method):
     ramp: float = 0.4
     """Share of the run after which both weights are grown."""
     epsilon: float = 0.03
-    """ε, by how much each pixel of an adversarial image differs."""
+    """ε, by how much each pixel of an adversarial image differs, in intensities as they are: the authors' are in [0, 1]."""
     predicts: Literal["student", "mean"] = "student"
     """The first network, or the mean of both."""
 

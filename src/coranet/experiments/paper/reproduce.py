@@ -108,17 +108,26 @@ def only_methods(cells: Mapping[str, Cells], wanted: Sequence[str]) -> dict[str,
     """Of the runs behind each name those of some methods alone, each as a row of `coranet compare` names it.
 
     Raises:
-        InputError: there is no run of one of them.
+        InputError: no method is named, or there is no run of one of them.
     """
-    there = dict.fromkeys(method for each in cells.values() for methods in each.values() for method in methods)
-    if unknown := [method for method in wanted if method not in there]:
-        raise InputError(f"--methods {','.join(unknown)}: is no row here. There are {', '.join(there)}.")
+    there = {_parsed(method): method for each in cells.values() for methods in each.values() for method in methods}
+    if not wanted:
+        raise InputError("--methods: name at least one row, or leave it out.")
+    if unknown := [method for method in wanted if there and _parsed(method) not in there]:
+        raise InputError(f"--methods {','.join(unknown)}: is no row here. There are {', '.join(there.values())}.")
+    chosen = {_parsed(method) for method in wanted}
 
     def kept(each: Cells) -> Cells:
-        found = {setting: tuple(method for method in methods if method in wanted) for setting, methods in each.items()}
+        found = {setting: tuple(one for one in methods if _parsed(one) in chosen) for setting, methods in each.items()}
         return {setting: methods for setting, methods in found.items() if methods}
 
     return {name: kept(each) for name, each in cells.items()}
+
+
+def _parsed(row: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    """A row's method and settings, in whatever order they are named."""
+    method, own = compare.parse_row(row)
+    return method, frozenset(own.items())
 
 
 def sets_for(name: str) -> list[str]:

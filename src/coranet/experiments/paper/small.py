@@ -53,8 +53,13 @@ def keep_small(root: Path, target: Path) -> int:
 
 
 def _thinned(log: str) -> str:
-    """Lines joined such that means over steps, the time taken and scores of validation cases stay what they were."""
+    """Lines joined such that means over steps, the time taken and scores of validation cases stay what they were.
+
+    A log that is short, as one that was kept before, stays as it is.
+    """
     records: list[Record] = [json.loads(line) for line in log.splitlines()]
+    if len(records) <= EVERY:
+        return log
     joined, group, before = list[Record](), list[Record](), 0
     for number, record in enumerate(records):
         group.append(record)

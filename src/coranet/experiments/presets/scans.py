@@ -10,8 +10,11 @@ from typing import Literal
 import torch
 
 from coranet.data.grid import Grid, through_plane_axis
+from coranet.data.intensity import spread
+from coranet.data.preparation import Preparation
 from coranet.data.splits import Split
 from coranet.data.store import Store
+from coranet.engine.codec import decode
 from coranet.engine.run import Accel, Data
 
 
@@ -57,14 +60,16 @@ def stack_axis(store: Store) -> Literal[0, 1, 2]:
     return axes[through_plane_axis(*typical(store))]
 
 
-def describe(source: str, store: Store) -> Data:
+def describe(source: str, store: Store, split: Split) -> Data:
     """What a run has to know of its store."""
+    settings: Preparation = decode(Preparation, store.preparation, "preparation")
     return Data(
         source=source,
         fingerprint=store.fingerprint,
         channels=store.channels,
         classes={str(value): name for value, name in store.classes.items()},
         preparation=store.preparation,
+        unit=spread([store.image(name) for name in split.labelled], settings),
     )
 
 
