@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from collections.abc import Mapping
@@ -172,6 +173,19 @@ def test_first_pseudo_labels_are_scored_over_all_pixels_and_seeds(root: Path) ->
             for spread, values in zip(spreads, expected, strict=False):
                 low, high = spread.lines[2][0].get_segments()[0][:, 1]
                 assert (high - low) / 2 == pytest.approx(stdev(values))
+
+
+def test_numbers_behind_bars_and_lines_are_beside_them(root: Path) -> None:
+    for name, refreshed in (("fig3", STEPS[:1]), ("fig4", STEPS)):
+        write_evidence(root, (name,))
+        (file,) = (root / "figures").glob(f"{name}-*.csv")
+        with file.open(newline="") as content:
+            rows = list(csv.DictReader(content))
+        assert {int(row["step"]) for row in rows} == set(refreshed)
+        for row in rows:
+            setting = next(one for one in (ONE, FOUR) if one.name == row["setting"])
+            expected = shares(root, setting, SOURCES[row["source"]], int(row["seed"]), int(row["step"]))
+            assert {share: float(row[share]) for share in expected} == pytest.approx(expected, abs=1e-4)
 
 
 def test_course_has_every_refresh_of_every_source(root: Path) -> None:

@@ -12,7 +12,7 @@ from coranet.experiments.paper.tables import TABLES
 from coranet.files import write_atomically
 from coranet.report.figures import DRAW
 from coranet.report.markup import document, element, picture
-from coranet.report.numbers import TableRow
+from coranet.report.numbers import TableRow, csv_text
 from coranet.report.paint import DPI, Picture
 from coranet.report.paper import Part, read_table, table_markup, table_rows, write_table
 from coranet.report.studies import STUDIES, Sheet, sheets_markup, write_sheets
@@ -68,4 +68,6 @@ def _keep(folder: Path, drawn: Picture) -> str:
     drawn.figure.savefig(content, format="png", dpi=DPI)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{drawn.name}.png", content.getvalue())
+    if drawn.numbers:
+        write_atomically(folder / f"{drawn.name}.csv", csv_text(drawn.numbers).encode())
     return picture(drawn.name, content.getvalue(), drawn.caption)

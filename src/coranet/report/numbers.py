@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
 from typing import NamedTuple
@@ -102,3 +104,12 @@ def with_interval(found: Summary | Comparison, digits: int) -> str:
 def p_value(p: float) -> str:
     """With as many digits as mean something."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def csv_text(rows: Sequence[Mapping[str, str | float]]) -> str:
+    """Rows with a header of all their columns."""
+    content = io.StringIO()
+    writer = csv.DictWriter(content, dict.fromkeys(column for row in rows for column in row))
+    writer.writeheader()
+    writer.writerows(rows)
+    return content.getvalue()

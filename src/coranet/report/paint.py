@@ -5,6 +5,7 @@ Arrays are `(X, Y)`; X runs to the right and Y upwards.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,8 @@ class Picture:
     """Of the file, without its ending."""
     figure: Figure
     caption: str
+    numbers: Sequence[Mapping[str, str | float]] = ()
+    """What it is drawn from, where that is few numbers: rows of a table."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,7 @@ from coranet.metrics import Comparison, by_patient, compare
 from coranet.metrics.mask import OVERLAPS
 from coranet.report.markup import element
 from coranet.report.markup import table as markup_table
-from coranet.report.numbers import NOTHING, TableRow, p_value
+from coranet.report.numbers import NOTHING, TableRow, csv_text, p_value
 from coranet.report.runs import patients_of
 
 MISSING = "missing"
@@ -206,26 +204,22 @@ def table_markup(table: Table, parts: Sequence[Part]) -> str:
 def write_table(folder: Path, table: Table, parts: Sequence[Part], root: Path) -> None:
     """`<name>.md`, and `<name>.csv` with every number in full and the runs it is made of, one line a cell."""
     write_atomically(folder / f"{table.name}.md", (table_markdown(table, parts) + "\n").encode())
-    content = io.StringIO()
-    columns = ("block", "scans", "row", "method", "metric", "ours", "std", "seeds", "paper", "difference", "runs")
-    writer = csv.DictWriter(content, columns)
-    writer.writeheader()
-    for part in parts:
-        for line in part.lines:
-            for metric, cell in line.cells.items():
-                writer.writerow(
-                    {
-                        "block": part.block.title,
-                        "scans": part.scans,
-                        "row": line.row.label,
-                        "method": line.row.method,
-                        "metric": metric,
-                        "ours": mean(cell.ours) if cell.ours else "",
-                        "std": stdev(cell.ours) if len(cell.ours) > 1 else "",
-                        "seeds": len(cell.ours),
-                        "paper": "" if cell.paper is None else cell.paper,
-                        "difference": "" if cell.difference is None else cell.difference,
-                        "runs": " ".join(str(run.relative_to(root)) for run in line.runs),
-                    }
-                )
-    write_atomically(folder / f"{table.name}.csv", content.getvalue().encode())
+    rows: list[Mapping[str, str | float]] = [
+        {
+            "block": part.block.title,
+            "scans": part.scans,
+            "row": line.row.label,
+            "method": line.row.method,
+            "metric": metric,
+            "ours": mean(cell.ours) if cell.ours else "",
+            "std": stdev(cell.ours) if len(cell.ours) > 1 else "",
+            "seeds": len(cell.ours),
+            "paper": "" if cell.paper is None else cell.paper,
+            "difference": "" if cell.difference is None else cell.difference,
+            "runs": " ".join(str(run.relative_to(root)) for run in line.runs),
+        }
+        for part in parts
+        for line in part.lines
+        for metric, cell in line.cells.items()
+    ]
+    write_atomically(folder / f"{table.name}.csv", csv_text(rows).encode())

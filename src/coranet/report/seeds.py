@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +10,7 @@ from statistics import mean, stdev
 from coranet.evaluation import Scores
 from coranet.files import write_atomically
 from coranet.metrics import Comparison, Summary, by_patient, compare, summarise
-from coranet.report.numbers import NOTHING, TableRow, number, p_value
+from coranet.report.numbers import NOTHING, TableRow, csv_text, number, p_value
 from coranet.report.runs import FinishedRun, patients_of, read_runs
 
 
@@ -110,11 +108,7 @@ def write_comparison(folder: Path, found: Sequence[Standing], errors: Mapping[st
     lines = [columns, ["---"] * len(columns), *([row.get(column, NOTHING) for column in columns] for row in rows)]
     text = "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
     write_atomically(folder / "table.md", text.encode())
-    content = io.StringIO()
-    writer = csv.DictWriter(content, dict.fromkeys(column for row in numbers for column in row))
-    writer.writeheader()
-    writer.writerows(numbers)
-    write_atomically(folder / "table.csv", content.getvalue().encode())
+    write_atomically(folder / "table.csv", csv_text(numbers).encode())
     return rows
 
 

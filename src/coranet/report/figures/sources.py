@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from pathlib import Path
 from statistics import mean, stdev
@@ -21,8 +21,8 @@ from coranet.report.paint import TEXT, WIDTH, Picture, plain
 SHARES = {"PPV": "ppv", "TPR": "tpr", "CSI": "jaccard"}
 """As the paper calls them, and as `Counts` does."""
 
-Measured = Mapping[str, Mapping[int, Sequence[Counts]]]
-"""By source and step, of every seed."""
+Measured = Mapping[str, Mapping[int, Mapping[int, Counts]]]
+"""By source, step and seed."""
 
 ABOUT = (
     " Pseudo-labels of unlabelled cases against their true labels, which no training has seen, over all pixels of all cases:"
@@ -36,13 +36,28 @@ def measure(found: Found, *, first: bool) -> Measured:
     """Pixels of each source's pseudo-labels, of the first refresh of each run or of all."""
     some = next(run for by_seed in found.runs.values() for run in by_seed.values())
     truth = find_unlabelled(found.scans, some).truth()
-    measured: dict[str, dict[int, list[Counts]]] = {}
+    measured: dict[str, dict[int, dict[int, Counts]]] = {}
     for label, by_seed in found.runs.items():
         steps = measured.setdefault(label, {})
-        for run in by_seed.values():
+        for seed, run in by_seed.items():
             for step, file in list(refreshes(run).items())[: 1 if first else None]:
-                steps.setdefault(step, []).append(count_pixels(file, truth))
+                steps.setdefault(step, {})[seed] = count_pixels(file, truth)
     return measured
+
+
+def rows_of(found: Found, measured: Measured) -> list[Mapping[str, str | float]]:
+    """One for each source, step and seed, in percent."""
+
+    def row(label: str, step: int, seed: int, counts: Counts) -> Mapping[str, str | float]:
+        shares = {title: round(100 * float(getattr(counts, share)), 4) for title, share in SHARES.items()}
+        return {"setting": found.setting.name, "source": label, "step": step, "seed": seed, **shares}
+
+    return [
+        row(label, step, seed, counts)
+        for label, steps in measured.items()
+        for step, by_seed in steps.items()
+        for seed, counts in by_seed.items()
+    ]
 
 
 def draw_first(root: Path) -> list[Picture]:
@@ -54,10 +69,9 @@ def draw_first(root: Path) -> list[Picture]:
 def _draw_first(scans: str, found: Sequence[Found]) -> Picture:
     figure = Figure(figsize=(WIDTH, 3.3 * len(found)), layout="constrained")
     grid = figure.subplots(len(found), len(SHARES), squeeze=False, sharey=True)
-    for line, one in zip(grid, found, strict=True):
-        first = {
-            label: [c for each in steps.values() for c in each] for label, steps in measure(one, first=True).items()
-        }
+    measured = [measure(one, first=True) for one in found]
+    for line, one, sources in zip(grid, found, measured, strict=True):
+        first = {label: [c for each in steps.values() for c in each.values()] for label, steps in sources.items()}
         for axes, (title, share) in zip(line, SHARES.items(), strict=True):
             _bars(axes, {label: _percent(counts, share) for label, counts in first.items()})
             axes.set_title(title, fontsize=TEXT + 1)
@@ -66,7 +80,8 @@ def _draw_first(scans: str, found: Sequence[Found]) -> Picture:
         f"The first pseudo-labels, after training on labels alone: {_places(found)}. Bars are means over seeds, lines their"
         f" standard deviation.{ABOUT}{missing_words(*(one.missing(one.seeds) for one in found))}"
     )
-    return Picture(name=f"fig3-{scans}", figure=figure, caption=caption)
+    numbers = [row for one, sources in zip(found, measured, strict=True) for row in rows_of(one, sources)]
+    return Picture(name=f"fig3-{scans}", figure=figure, caption=caption, numbers=numbers)
 
 
 def draw_course(root: Path) -> list[Picture]:
@@ -81,7 +96,8 @@ def _draw_course(found: Found) -> Picture:
     measured = measure(found, first=False)
     for axes, (title, share) in zip(panels, SHARES.items(), strict=True):
         for ink, (label, steps) in zip(INKS, measured.items(), strict=False):
-            by_step = {step: values for step, counts in steps.items() if (values := _percent(counts, share))}
+            every = {step: _percent(by_seed.values(), share) for step, by_seed in steps.items()}
+            by_step = {step: values for step, values in every.items() if values}
             if by_step:
                 _line(axes, by_step, label, ink)
         mark_steps(axes)
@@ -93,7 +109,8 @@ def _draw_course(found: Found) -> Picture:
         f" {_places([found])}. Lines are means over seeds, bands one standard deviation about them.{ABOUT}"
         f"{missing_words(found.missing(found.seeds))}"
     )
-    return Picture(name=f"fig4-{found.setting.scans}", figure=figure, caption=caption)
+    numbers = rows_of(found, measured)
+    return Picture(name=f"fig4-{found.setting.scans}", figure=figure, caption=caption, numbers=numbers)
 
 
 def _bars(axes: Axes, values: Mapping[str, Sequence[float]]) -> None:
@@ -122,7 +139,7 @@ def _line(axes: Axes, by_step: Mapping[int, Sequence[float]], label: str, ink: s
         axes.fill_between(steps, middle - spread, middle + spread, color=ink, alpha=0.15, linewidth=0)
 
 
-def _percent(counts: Sequence[Counts], share: str) -> list[float]:
+def _percent(counts: Iterable[Counts], share: str) -> list[float]:
     """Of each seed that has a value."""
     values = [float(getattr(one, share)) for one in counts]
     return [100 * value for value in values if not isnan(value)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from coranet.experiments.paper.settings import ROLES, Setting
 from coranet.files import write_atomically
 from coranet.report.markup import element
 from coranet.report.markup import table as markup_table
-from coranet.report.numbers import NOTHING, TableRow
+from coranet.report.numbers import NOTHING, TableRow, csv_text
 from coranet.report.paint import Picture
 
 Numbers = Mapping[str, str | float]
@@ -73,11 +71,7 @@ def write_sheets(folder: Path, name: str, sheets: Sequence[Sheet]) -> None:
         lines += ["", *([sheet.note, ""] if sheet.note else [])]
     write_atomically(folder / f"{name}.md", "\n".join(lines).encode())
     rows = [{"table": sheet.title, "scans": sheet.scans, **line} for sheet in sheets for line in sheet.numbers]
-    content = io.StringIO()
-    writer = csv.DictWriter(content, dict.fromkeys(column for row in rows for column in row))
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(folder / f"{name}.csv", content.getvalue().encode())
+    write_atomically(folder / f"{name}.csv", csv_text(rows).encode())
 
 
 def sheets_markup(name: str, sheets: Sequence[Sheet], shown: Mapping[str, str]) -> str:
