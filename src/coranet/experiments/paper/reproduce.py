@@ -175,7 +175,7 @@ def run_cells(
     for setting, methods in cells.items():
         made = prepare(setting, methods, sets[setting.scans], request, say, on_progress)
         length = made.options.steps or "the text's"
-        say(f"{setting.name}: {len(methods)} methods, {made.seeds} seeds, {length} steps.")
+        say(f"{setting.name}: {_several(len(methods), 'method')}, {_several(made.seeds, 'seed')}, {length} steps.")
         found = attempt(made)
         if study in AFTER:
             found |= AFTER[study](made, attempt)
@@ -224,3 +224,7 @@ def _options(setting: Setting, request: Request, folder: Path) -> Options:
         cache=request.cache,
         overrides=(*recipe.overrides, *kept),
     )
+
+
+def _several(count: int, name: str) -> str:
+    return f"{count} {name}{'s' if count != 1 else ''}"
