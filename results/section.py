@@ -112,17 +112,16 @@ def ranking_said() -> str:
 
 def ranking_table(folder: str) -> str:
     """What docs/ranking.md shows of them, each row with the commit that it was run at."""
-    lines = []
-    for row in comparison_text(rankings(folder)):
-        run = json.loads((HERE / "ranking" / folder / run_name(row["run"], 0) / "run.json").read_text())
-        cells = {title: text for title, text in row.items() if title in SHOWN or title.startswith("ahead")}
-        cells |= {"commit": run["made_with"]["commit"]}
-        if RANKINGS[folder] == 1:
-            cells.pop("each seed")
-        lines += [cells, dict.fromkeys(cells, "---")] if not lines else []
-        lines.append(cells)
-    heads, *rest = lines
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, *(line.values() for line in rest)))
+    rows = [
+        {title: text for title, text in row.items() if title in SHOWN or title.startswith("ahead")}
+        | {"commit": str(made_by(HERE / "ranking" / folder / run_name(row["run"], 0))["commit"])}
+        for row in comparison_text(rankings(folder))
+    ]
+    if RANKINGS[folder] == 1:
+        for row in rows:
+            row.pop("each seed")
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def sunnybrook() -> str:
@@ -154,7 +153,7 @@ def made_by(run: Path) -> dict[str, str | int]:
 
 def section() -> str:
     """The whole of it."""
-    commit = json.loads((HERE / "ranking/phantom/supervised-seed0/run.json").read_text())["made_with"]["commit"]
+    commit = made_by(HERE / "ranking/phantom/supervised-seed0")["commit"]
     text = (HERE / "section.md").read_text(encoding="utf-8")
     return text.format(
         demo=demo(),

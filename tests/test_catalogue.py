@@ -17,7 +17,8 @@ from coranet.methods.supervised import Supervised
 from coranet.types import Terms
 from coranet.uncertainty import Ensemble, MCDropout
 
-PAGES = Path(__file__).parents[1] / "docs/methods"
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs/methods"
 HANDLING = {"entropy minimisation", "consistency", "pseudo-labels", "adversarial", "none"}
 
 
@@ -125,3 +126,15 @@ def test_pages_are_up_to_date():
     stale = [name for name, text in method_pages().items() if found.get(name) != text]
     assert not stale, "write them anew with coranet.experiments.catalogue.write_pages(Path('docs/methods'))"
     assert len(found) == 1 + len(METHODS)
+
+
+def test_no_two_methods_share_six_lines() -> None:
+    """What they share is in a file of its own; blank lines and imports do not count."""
+    places: dict[tuple[str, ...], set[str]] = {}
+    for file in sorted((ROOT / "src/coranet/methods").glob("*.py")):
+        every = map(str.strip, file.read_text(encoding="utf-8").splitlines())
+        lines = [line for line in every if line and not line.startswith(("from ", "import "))]
+        for start in range(len(lines) - 5):
+            places.setdefault(tuple(lines[start : start + 6]), set()).add(file.name)
+    assert len(places) > 1000
+    assert {lines: files for lines, files in places.items() if len(files) > 1} == {}

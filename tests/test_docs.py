@@ -75,7 +75,7 @@ def test_the_code_of_the_page_prints_what_the_page_shows() -> None:
         assert printed.getvalue() == output
 
 
-def test_the_readme_s_results_are_those_of_the_runs() -> None:
+def test_results_on_pages_are_those_of_the_runs() -> None:
     folder = ROOT / "results"
     spec = importlib.util.spec_from_file_location("results_section", folder / "section.py")
     assert spec is not None
