@@ -108,7 +108,7 @@ def steps(bench: Bench) -> None:
             peer_name="SSL4MIS",
         )
     )
-    slices = {"net": Net(), "window": SLICE, "batch": (4, 4), "augment": Augment()}
+    slices: dict[str, Any] = {"net": Net(), "window": SLICE, "batch": (4, 4), "augment": Augment()}
     add(
         Row(
             name="coranet2d_step_ms",

@@ -20,9 +20,11 @@ def organ(shape: tuple[int, ...], seed: int, shift: int) -> np.ndarray:
     """A lumpy ellipsoid that fills about a tenth of the volume."""
     axes = np.ogrid[tuple(slice(-1, 1, n * 1j) for n in shape)]
     rough = np.random.default_rng(seed).normal(size=[max(n // 16, 2) for n in shape])
-    rough = np.kron(gaussian_filter(rough, 1.5), np.ones([16] * len(shape)))
-    rough = np.resize(rough, shape) if rough.shape != shape else rough
-    inside = sum((axis / radius) ** 2 for axis, radius in zip(axes, (0.55, 0.5, 0.6), strict=True)) + rough < 1
+    lumps = np.kron(gaussian_filter(rough, 1.5), np.ones([16] * len(shape)))
+    inside = (
+        sum((axis / radius) ** 2 for axis, radius in zip(axes, (0.55, 0.5, 0.6), strict=True)) + np.resize(lumps, shape)
+        < 1
+    )
     return np.roll(inside, shift, axis=0).astype(np.uint8)
 
 

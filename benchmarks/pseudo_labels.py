@@ -27,6 +27,7 @@ class Watched(Trainer):
     """A trainer that notes, at every refresh, how its pseudo-labels compare with the truth."""
 
     truth: torch.Tensor
+    rows: list[dict[str, float]]
 
     def _refresh(self, step: int) -> None:
         super()._refresh(step)

@@ -36,7 +36,7 @@ FAST = Accel(precision="bf16", channels_last=True, graphs=True, fused=True)
 def make_store(folder: Path, shape: tuple[int, int, int], cases: int, classes: int = 2, seed: int = 0) -> Store:
     """Noise with a bright box of each class in it."""
     generator = np.random.default_rng(seed)
-    affine = tuple(tuple(float(i == j) for j in range(4)) for i in range(4))
+    affine = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
     grid = plan(Geometry(shape=shape, affine=affine), Preparation())
     header = {
         "name": "made",
@@ -73,9 +73,10 @@ def make_trainer(
     """A trainer of half the cases as labelled ones, or of so many."""
     names = tuple(store.cases)
     cut = labelled or len(names) // 2
+    split = Split(labelled=names[:cut], unlabelled=names[cut:])
     run = Run(
-        data=replace(describe("made", store), window=window, augment=augment),
-        split=Split(labelled=names[:cut], unlabelled=names[cut:]),
+        data=replace(describe("made", store, split), window=window, augment=augment),
+        split=split,
         net=net,
         method=method,
         optim=optim or Optim(),

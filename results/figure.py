@@ -49,7 +49,7 @@ def main() -> None:
     """Both sets beside each other, methods in the order of their mean over both."""
     found = {folder: {one.name: one for one in rankings(folder)} for folder in RANKINGS}
     names = [name for name in found["acdc"] if name != "supervised"]
-    gains = {name: mean(one[name].ahead.difference for one in found.values() if one[name].ahead) for name in names}
+    gains = {name: mean(ahead.difference for one in found.values() if (ahead := one[name].ahead)) for name in names}
     order = sorted(names, key=lambda name: gains[name])
     figure, panels = plt.subplots(1, 2, figsize=(9, 7.2), sharey=True, constrained_layout=True)
     for axes, folder in zip(panels, ("acdc", "phantom"), strict=True):

@@ -25,13 +25,12 @@ PROMISED = {
 @pytest.fixture
 def bench(monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    before = set(sys.modules)
     import page
     import rows
 
     yield page, rows
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+    for file in BENCHMARKS.glob("*.py"):
+        sys.modules.pop(file.stem, None)
 
 
 def test_every_figure_says_where_it_comes_from():
@@ -68,3 +67,29 @@ def test_a_report_keeps_each_row_as_it_comes(bench, tmp_path):
     report.add(rows.Row(name="x", value=1.23456, unit="ms", what="work"))
     (row,) = json.loads((tmp_path / "speed.json").read_text())
     assert (row["value"], row["commit"], row["peer"], row["ratio"]) == (1.2346, "abc", None, None)
+
+
+def test_what_is_measured_can_be_trained(bench, tmp_path):
+    import torch
+    import work
+
+    from coranet.data.augment import Augment
+    from coranet.data.pools import Slices
+    from coranet.methods.mean_teacher import MeanTeacher
+    from coranet.nets import Net
+
+    trainer = work.make_trainer(
+        work.make_store(tmp_path, (32, 32, 4), cases=3),
+        tmp_path / "run",
+        method=MeanTeacher(),
+        net=Net(width=4, levels=2),
+        window=Slices(size=(32, 32)),
+        batch=(1, 1),
+        augment=Augment(),
+        device=torch.device("cpu"),
+        accel=work.EXACT,
+    )
+    assert trainer.run.data.unit > 0
+    before = [value.clone() for value in trainer.nets["student"].parameters()]
+    work.Steps(trainer, warm_up=2)
+    assert not all(map(torch.equal, before, trainer.nets["student"].parameters()))

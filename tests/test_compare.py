@@ -4,6 +4,8 @@ import csv
 import json
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -16,6 +18,7 @@ from scipy.stats import wilcoxon
 from coranet.cli import main
 from coranet.data.datasets.folder import read_folder
 from coranet.data.splits import Split
+from coranet.engine.signals import deaf_children
 from coranet.errors import InputError
 from coranet.evaluation import Scores
 from coranet.experiments import compare, jobs
@@ -162,6 +165,16 @@ def test_several_at_a_time(scans, cache, broken, tmp_path, capsys):
     assert "windows of" in (tmp_path / "out/supervised-seed0/output.txt").read_text()
 
 
+def test_a_process_that_is_started_does_not_hear_ctrl_c(tmp_path):
+    """The terminal sends it to every process; those that still import would each print a traceback."""
+    says = "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
+    before = signal.getsignal(signal.SIGINT)
+    with deaf_children():
+        child = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, check=True)
+    assert child.stdout.strip() == "True"
+    assert signal.getsignal(signal.SIGINT) is before is not signal.SIG_IGN
+
+
 class Pretended(threading.Thread):
     """In the place of a process: leaves what its row's name says."""
 
@@ -171,6 +184,10 @@ class Pretended(threading.Thread):
         super().__init__()
         self.args = args
         self.sentinel = name
+
+    def start(self):
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        super().start()
 
     def run(self):
         made, job = self.args

@@ -34,3 +34,16 @@ def stop_requests(heard: Callable[[int], None]) -> Iterator[None]:
     finally:
         for signum, handler in previous.items():
             signal.signal(signum, handler)
+
+
+@contextmanager
+def deaf_children() -> Iterator[None]:
+    """Processes that are started in the block do not hear Ctrl-C, which reaches them too: who started them ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)

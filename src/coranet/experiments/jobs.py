@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 
 from coranet.engine.checkpoint import BEST
 from coranet.engine.log import Listener
-from coranet.engine.signals import Interrupted, stop_requests
+from coranet.engine.signals import Interrupted, deaf_children, stop_requests
 from coranet.engine.trained import Trained
 from coranet.errors import InputError
 from coranet.evaluation import evaluate
@@ -112,7 +112,8 @@ def attempt_together(compare: Compare, jobs: Sequence[Job], most: int, say: Say)
             while waiting and len(running) < most:
                 job = waiting.pop(0)
                 running[job] = context.Process(target=_in_process, args=(compare, job), name=str(job))
-                running[job].start()
+                with deaf_children():
+                    running[job].start()
                 say(f"{job.row}, seed {job.seed}: started ({len(waiting)} waiting).")
             multiprocessing.connection.wait([process.sentinel for process in running.values()], timeout=0.5)
             for job in [job for job, process in running.items() if process.exitcode is not None]:
@@ -134,7 +135,7 @@ def _in_process(compare: Compare, job: Job) -> None:
     with (folder / "output.txt").open("a", encoding="utf-8", buffering=1) as file:
         try:
             error = attempt(compare, job, say=lambda line: print(line, file=file))
-        except (Interrupted, KeyboardInterrupt):
+        except Interrupted:
             sys.exit(128 + signal.SIGINT)
     sys.exit(0 if error is None else 1)
 
