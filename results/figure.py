@@ -10,7 +10,7 @@ from statistics import mean
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from section import RANKINGS, rankings
+from section import rankings
 
 from coranet.report.seeds import Standing
 
@@ -47,7 +47,7 @@ def draw(axes: Axes, order: list[str], found: dict[str, Standing], title: str) -
 
 def main() -> None:
     """Both sets beside each other, methods in the order of their mean over both."""
-    found = {folder: {one.name: one for one in rankings(folder)} for folder in RANKINGS}
+    found = {folder: {one.name: one for one in rankings(folder)} for folder in TITLES}
     names = [name for name in found["acdc"] if name != "supervised"]
     gains = {name: mean(ahead.difference for one in found.values() if (ahead := one[name].ahead)) for name in names}
     order = sorted(names, key=lambda name: gains[name])

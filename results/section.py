@@ -25,9 +25,9 @@ RANKING = HERE.parent / "docs/ranking.md"
 EVIDENCE = HERE.parent / "docs/results.md"
 BEGIN, END = "<!-- made by results/section.py{} -->\n", "<!-- until here -->\n"
 
-RANKINGS = {"phantom": 3, "acdc": 1}
-"""Seeds of each."""
-PAPER = ("table4", "table7")
+RANKINGS = {"phantom": 3, "acdc": 1, "dan": 8, "sassnet": 3}
+"""Seeds of each; the last two take a method apart."""
+PAPER = ("table4", "table7", "table9")
 """Tables of the paper that runs in `paper` fill."""
 SHOWN = ("run", "DSC %, mean ± std over seeds", "each seed", "HD95 mm")
 DEMO = {
@@ -88,10 +88,16 @@ def left_atrium() -> str:
 def rankings(folder: str) -> list[Standing]:
     """All methods of a ranking: supervised, then the others from the best down."""
     place = HERE / "ranking" / folder
-    rows = [run.name.removesuffix("-seed0").replace("coranet-", "coranet:") for run in place.glob("*-seed0")]
+    rows = [row_of(run.name.removesuffix("-seed0")) for run in place.glob("*-seed0")]
     repeats = [{row: place / run_name(row, seed) for row in ["supervised", *rows]} for seed in range(RANKINGS[folder])]
     first, *others = standings(repeats, "supervised")
     return [first, *sorted(others, key=lambda one: -mean(one.each))]
+
+
+def row_of(folder: str) -> str:
+    """The row whose runs have this name: `dan[weight=0]` of `dan-weight=0`."""
+    method, _, own = folder.partition("-")
+    return f"{method}[{own}]" if "=" in own else f"{method}:{own}" if own else method
 
 
 def ranking_said() -> str:

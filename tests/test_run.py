@@ -65,13 +65,14 @@ def test_overrides_are_typed():
     assert override(run, "method.mask", "false").method.mask is False
     assert override(run, "train.save_every", "none").train.save_every is None
     assert override(run, "net.width", "32").net.width == 32
+    assert override(run, "optim.decay", "none").optim.decay == "none"
 
 
 @pytest.mark.parametrize(
     ("path", "text", "message"),
     [
         ("method.alfa", "2", "CoraNet has no field 'alfa'. It has: dice, regions"),
-        ("method.updates", "both", "one of alternate, joint, not 'both'"),
+        ("method.updates", "both", "--set method.updates is one of alternate, joint, not 'both'"),
         ("method.weights", "[1]", "has 2 values, not 1"),
         ("method.weights", "1", "is a list"),
         ("net.width", "wide", "is a int, not 'wide'"),

@@ -80,21 +80,29 @@ def decode(hint: Any, content: Any, where: str = "run") -> Any:
 
 def override(value: Any, path: str, text: str) -> Any:
     """A copy of a dataclass with one field, named by a dotted path, read from text."""
+    return _override(value, path, text, f"--set {path}")
+
+
+def _override(value: Any, path: str, text: str, where: str) -> Any:
     name, _, rest = path.partition(".")
     known = [field.name for field in dataclasses.fields(value)]
     if name not in known:
-        raise InputError(f"--set {path}: {type(value).__name__} has no field {name!r}. It has: {', '.join(known)}.")
+        raise InputError(f"{where}: {type(value).__name__} has no field {name!r}. It has: {', '.join(known)}.")
     current = getattr(value, name)
     if rest:
         if not dataclasses.is_dataclass(current):
-            raise InputError(f"--set {path}: {name!r} has no fields of its own.")
-        return dataclasses.replace(value, **{name: override(current, rest, text)})
+            raise InputError(f"{where}: {name!r} has no fields of its own.")
+        return dataclasses.replace(value, **{name: _override(current, rest, text, where)})
+    hint = typing.get_type_hints(type(value))[name]
+    content = text if text in typing.get_args(hint) else _read(text)  # "none" may be the name of a choice
+    return dataclasses.replace(value, **{name: decode(hint, content, where)})
+
+
+def _read(text: str) -> Any:
     try:
-        content = json.loads(text)
+        return json.loads(text)
     except json.JSONDecodeError:
-        content = {"true": True, "false": False, "none": None}.get(text.lower(), text)
-    new = decode(typing.get_type_hints(type(value))[name], content, f"--set {path}")
-    return dataclasses.replace(value, **{name: new})
+        return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
 def _decode_tuple(options: tuple[Any, ...], content: Any, where: str) -> tuple[Any, ...]:
