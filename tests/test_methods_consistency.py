@@ -362,13 +362,13 @@ def test_the_teacher_of_ua_mt_drops_out_and_keeps_its_statistics():
     torch.manual_seed(0)
     nets, modes = method.nets(tiny.make_net()), []
     for layer in nets["teacher"].modules():
-        if isinstance(layer, torch.nn.Dropout2d | torch.nn.BatchNorm2d):
+        if isinstance(layer, torch.nn.Dropout | torch.nn.BatchNorm2d):
             layer.register_forward_hook(lambda layer, *_: modes.append((type(layer), layer.training)))
     answers = []
     nets["teacher"].register_forward_hook(lambda net, shown, said: answers.append(said["main"]))
     before = {name: value.clone() for name, value in nets["teacher"].state_dict().items()}
     method.loss(nets, tiny.batch(), tiny.at("train"))
-    assert set(modes) == {(torch.nn.Dropout2d, True), (torch.nn.BatchNorm2d, False)}
+    assert set(modes) == {(torch.nn.Dropout, True), (torch.nn.BatchNorm2d, False)}
     assert len(answers) == 9
     assert not any(torch.equal(answers[0], other) for other in answers[1:])
     assert all(torch.equal(value, before[name]) for name, value in nets["teacher"].state_dict().items())

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
 
 from coranet.engine.codec import decode, encode
 from coranet.errors import InputError
@@ -327,22 +328,29 @@ def test_more_decoders_have_their_own_heads_and_their_own_way_up(body: str, dims
     assert any(own) != any(transposed)
 
 
+@pytest.mark.parametrize("norm", ["batch", "instance"])
 @pytest.mark.parametrize("dims", [2, 3])
 @pytest.mark.parametrize("body", NETS)
-def test_dropout_is_on_the_coarsest_level_and_the_last_feature(body: str, dims: int) -> None:
-    make = MakeNet(Net(body=body, width=8, levels=2), dims, 1, 2)
+def test_dropout_is_on_the_coarsest_level_and_the_last_feature(body: str, dims: int, norm: Norm) -> None:
+    make = MakeNet(Net(body=body, width=8, levels=2, norm=norm), dims, 1, 2)
     net, x = make(dropout=0.5), image(dims, length=16)
-    assert not any(isinstance(m, nn.Dropout2d | nn.Dropout3d) for m in make().modules())
+    assert not any(isinstance(m, _DropoutNd) for m in make().modules())
+    seen: list[tuple[Tensor, Tensor]] = []
+    for layer in net.modules():
+        if isinstance(layer, _DropoutNd):
+            layer.register_forward_hook(lambda layer, given, gave: seen.append((given[0], gave)))
     net.train()
-    *finer, coarsest = net.encode(x)
-    last = net.decode(net.encode(x))[-1]
-
-    def dropped(feature: Tensor) -> Tensor:
-        return (feature.flatten(2) == 0).all(dim=2).float().mean()
-
-    assert 0.2 < dropped(coarsest) < 0.9
-    assert 0.2 < dropped(last) < 0.9
-    assert all(dropped(feature) < 0.2 for feature in finer)
+    features = net.encode(x)
+    last = net.decode(features)[-1]
+    assert [id(gave) for _, gave in seen] == [id(features[-1]), id(last)]
+    for before, gave in seen:
+        there = before.flatten(2) != 0
+        dropped = there & (gave.flatten(2) == 0)
+        assert 0.2 < dropped.sum() / there.sum() < 0.8
+    alive = there.any(dim=2)
+    share = dropped.sum(dim=2)[alive] / there.sum(dim=2)[alive]
+    whole = ((share == 0) | (share == 1)).float().mean()
+    assert whole == 1 if (dims, norm) == (3, "instance") else whole < 0.3
     net.eval()
     assert torch.equal(net(x)["main"], net(x)["main"])
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from coranet.methods.base import Method
 from coranet.nets import Critic, MakeNet
-from coranet.nets.layers import dropout
+from coranet.nets.layers import CHANNEL_DROPOUT
 from coranet.ops.adversarial import belief
 from coranet.ops.ramps import gaussian_ramp
 from coranet.ops.statistics import frozen_statistics
@@ -62,7 +62,7 @@ class Adversarial(Method):
         critic = make_net.critic(self.shown_channels(make_net))
         if self.critic_dropout:
             for layer in [*critic.layers][:-1]:
-                cast(nn.Sequential, layer).append(dropout(make_net.dims, self.critic_dropout))
+                cast(nn.Sequential, layer).append(CHANNEL_DROPOUT[make_net.dims](self.critic_dropout))
         return critic
 
     def objectives(self, phase: str) -> tuple[Update, ...]:

@@ -21,7 +21,7 @@ PerAxis = int | tuple[int, ...]
 CONVOLUTION: dict[int, type[nn.Module]] = {2: nn.Conv2d, 3: nn.Conv3d}
 TRANSPOSED: dict[int, type[nn.Module]] = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
 MAX_POOL: dict[int, type[nn.Module]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
-DROPOUT: dict[int, type[nn.Module]] = {2: nn.Dropout2d, 3: nn.Dropout3d}
+CHANNEL_DROPOUT: dict[int, type[nn.Module]] = {2: nn.Dropout2d, 3: nn.Dropout3d}
 NORM: dict[Norm, dict[int, type[nn.Module]]] = {
     "batch": {2: nn.BatchNorm2d, 3: nn.BatchNorm3d},
     "instance": {2: nn.InstanceNorm2d, 3: nn.InstanceNorm3d},
@@ -135,9 +135,14 @@ def make_heads(dims: int, width: int, heads: Mapping[str, int], norm: Norm, conv
     return nn.ModuleDict({name: head(dims, width, outputs, norm, convolutions) for name, outputs in heads.items()})
 
 
-def dropout(dims: int, rate: float) -> nn.Module:
-    """Drops whole channels."""
-    return DROPOUT[dims](rate) if rate else nn.Identity()
+def dropout(dims: int, rate: float, norm: Norm) -> nn.Module:
+    """Drops single values, and of volumes whole channels, as the field's V-Nets do, where norms keep no statistics.
+
+    A norm that follows dropped channels learns of another spread than it meets in evaluation, and objects shrink there.
+    """
+    if not rate:
+        return nn.Identity()
+    return CHANNEL_DROPOUT[dims](rate) if dims == 3 and norm == "instance" else nn.Dropout(rate)
 
 
 class Upsample(nn.Module):

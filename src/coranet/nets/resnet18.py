@@ -68,7 +68,7 @@ class ResNet18(Body):
         self.stages = nn.ModuleList(
             _stage(dims, inputs, outputs, norm) for inputs, outputs in zip([width, *widths[:-1]], widths, strict=True)
         )
-        self.dropout = dropout(dims, dropout_rate)
+        self.dropout = dropout(dims, dropout_rate, norm)
         self.decoders = nn.ModuleDict(
             {
                 name: DenseDecoder(dims, self.widths, norm, transposed=kind == "other", dropout_rate=dropout_rate)
@@ -128,7 +128,7 @@ class DenseDecoder(nn.Module):
             for w, stride in zip([*skips, widths[0]], strides, strict=True)
             if transposed
         )
-        self.dropout = dropout(dims, dropout_rate)
+        self.dropout = dropout(dims, dropout_rate, norm)
 
     def forward(self, levels: list[Tensor]) -> list[Tensor]:
         """Each level's feature; dropout is on the last."""

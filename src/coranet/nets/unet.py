@@ -40,7 +40,7 @@ class UNet(Body):
             for inputs, outputs, share in zip([channels, *self.widths[:-1]], self.widths, shares, strict=True)
         )
         self.pool = MAX_POOL[dims](2)
-        self.dropout = dropout(dims, dropout_rate)
+        self.dropout = dropout(dims, dropout_rate, norm)
         self.decoders = nn.ModuleDict(
             {
                 name: UNetDecoder(dims, self.widths, norm, transposed=kind == "own", dropout_rate=dropout_rate)
@@ -72,7 +72,7 @@ class UNetDecoder(nn.Module):
         skips = [*reversed(widths[:-1])]
         self.up = nn.ModuleList(Upsample(dims, 2 * w, w, transposed=transposed) for w in skips)
         self.blocks = nn.ModuleList(double_conv(dims, 2 * w, w, norm) for w in skips)
-        self.dropout = dropout(dims, dropout_rate)
+        self.dropout = dropout(dims, dropout_rate, norm)
 
     def forward(self, levels: list[Tensor]) -> list[Tensor]:
         """Each level's feature; dropout is on the last."""

@@ -48,7 +48,7 @@ class VNet(Body):
             for inputs, outputs, count in zip([channels, *widths[1:]], widths, counts, strict=True)
         )
         self.down = nn.ModuleList(down_norm_relu(dims, w, norm) for w in widths[:-1])
-        self.dropout = dropout(dims, dropout_rate)
+        self.dropout = dropout(dims, dropout_rate, norm)
         self.decoders = nn.ModuleDict(
             {
                 name: VNetDecoder(dims, widths, counts, norm, transposed=kind == "own", dropout_rate=dropout_rate)
@@ -88,7 +88,7 @@ class VNetDecoder(nn.Module):
         self.blocks = nn.ModuleList(
             _block(dims, w, w, norm, count) for w, count in reversed([*zip(widths[:-1], counts[:-1], strict=True)])
         )
-        self.dropout = dropout(dims, dropout_rate)
+        self.dropout = dropout(dims, dropout_rate, norm)
 
     def forward(self, levels: list[Tensor]) -> list[Tensor]:
         """Each level's feature; dropout is on the last."""

@@ -28,7 +28,7 @@ class MCDropout(Softmax):
     passes: int = 50
     """Draws of dropout for each image."""
     rate: float = 0.5
-    """Share of channels that are dropped."""
+    """Share of values that are dropped, of channels in volumes under instance norm."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
