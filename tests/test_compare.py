@@ -18,7 +18,7 @@ from scipy.stats import wilcoxon
 from coranet.cli import main
 from coranet.data.datasets.folder import read_folder
 from coranet.data.splits import Split
-from coranet.engine.signals import deaf_children
+from coranet.engine.signals import Interrupted, deaf_children
 from coranet.errors import InputError
 from coranet.evaluation import Scores
 from coranet.experiments import compare, jobs
@@ -163,6 +163,21 @@ def test_several_at_a_time(scans, cache, broken, tmp_path, capsys):
     assert "supervised, seed 0: finished" in err
     assert (tmp_path / "out/supervised-seed0/scores.csv").exists()
     assert "windows of" in (tmp_path / "out/supervised-seed0/output.txt").read_text()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_who_is_stopped_while_scoring_can_go_on(scans, small, tmp_path, monkeypatch, signum):
+    made = compare.prepare(scans, tmp_path / "out", "supervised", 1, small(steps=2), print, lambda *_: None)
+    (job,) = made.jobs
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs.Trained, "predict_files", lambda *arguments, **named: signal.raise_signal(signum))
+        with pytest.raises(Interrupted) as caught:
+            jobs.attempt(made, job, say=lambda line: None)
+    assert caught.value.signum == signum
+    assert not (made.folder(job) / jobs.ERROR).exists()
+    assert not made.finished(job)
+    assert jobs.attempt(made, job, say=lambda line: None) is None
+    assert made.finished(job)
 
 
 def test_a_process_that_is_started_does_not_hear_ctrl_c(tmp_path):

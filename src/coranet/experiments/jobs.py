@@ -85,9 +85,19 @@ def _run(compare: Compare, job: Job, listeners: Sequence[Listener], say: Say, on
         on_progress=on_progress,
         make_trainer=compare.trainer_of(job),
     )
+    with stop_requests(_stop_at_once):
+        _score(compare, job, on_progress)
+
+
+def _stop_at_once(signum: int) -> None:
+    raise Interrupted(0, signum)
+
+
+def _score(compare: Compare, job: Job, on_progress: OnProgress) -> None:
+    folder = compare.folder(job)
     weights = ["best"] if compare.best and (folder / BEST).exists() else []
     for which in (*weights, "last"):  # the last scores are what says that a run is finished
-        trained = Trained.load(folder, find_device(options.device), best=which == "best")
+        trained = Trained.load(folder, find_device(compare.options.device), best=which == "best")
         ending = "-best" if which == "best" else ""
         trained.predict_files(
             compare.exam.images,
