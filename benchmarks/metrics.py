@@ -21,11 +21,8 @@ def organ(shape: tuple[int, ...], seed: int, shift: int) -> np.ndarray:
     axes = np.ogrid[tuple(slice(-1, 1, n * 1j) for n in shape)]
     rough = np.random.default_rng(seed).normal(size=[max(n // 16, 2) for n in shape])
     lumps = np.kron(gaussian_filter(rough, 1.5), np.ones([16] * len(shape)))
-    inside = (
-        sum((axis / radius) ** 2 for axis, radius in zip(axes, (0.55, 0.5, 0.6), strict=True)) + np.resize(lumps, shape)
-        < 1
-    )
-    return np.roll(inside, shift, axis=0).astype(np.uint8)
+    distance = sum((axis / radius) ** 2 for axis, radius in zip(axes, (0.55, 0.5, 0.6), strict=True))
+    return np.roll(distance + np.resize(lumps, shape) < 1, shift, axis=0).astype(np.uint8)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ says something else.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
@@ -151,14 +152,14 @@ def sunnybrook() -> str:
         for row in ("U-Net", "Ours")
     )
     runs = [run for line in (lines["U-Net"], lines["Ours"], *ablation.lines) for run in line.runs]
-    steps, commits = ({str(made[key]) for made in map(made_by, runs)} for key in ("steps", "commit"))
+    steps, commits = made_with(runs)
     (patients,) = {line.ahead.n for line in ablation.lines if line.ahead}
     return (
-        f"The text's recipe on Sunnybrook's endocardium, {' or '.join(steps)} steps, {len(lines['Ours'].runs)} seeds, "
+        f"The text's recipe on Sunnybrook's endocardium, {steps} steps, {len(lines['Ours'].runs)} seeds, "
         f"{patients} test patients: with one in five patients labelled supervised {supervised}, `coranet` {ours};\n"
         f"with one in two, the seven rows of the ablation (the paper's six, one of which reads two ways) lie between "
         f"{min(dice):.1f} and {max(dice):.1f}: what it adds to the supervised loss does not show here. "
-        f"H200, commit {', '.join(sorted(commits))}"
+        f"H200, commit {commits}"
     )
 
 
@@ -169,10 +170,10 @@ def acdc() -> str:
     found = {name: lines[label] for label, name in ACDC.items() if lines[label].runs}
     said = ", ".join(f"{name} {mean(line.cells['dsc'].ours):.1f} ({len(line.runs)})" for name, line in found.items())
     runs = [run for line in found.values() for run in line.runs]
-    steps, commits = ({str(made[key]) for made in map(made_by, runs)} for key in ("steps", "commit"))
+    steps, commits = made_with(runs)
     return (
-        f"ACDC with 14 labelled patients, {' or '.join(steps)} steps of a recipe of today, last checkpoint, mean Dice of "
-        f"20 test patients (seeds): {said}.\nH200, commit {', '.join(sorted(commits))}"
+        f"ACDC with 14 labelled patients, {steps} steps of a recipe of today, last checkpoint, mean Dice of "
+        f"20 test patients (seeds): {said}.\nH200, commit {commits}"
     )
 
 
@@ -180,6 +181,13 @@ def made_by(run: Path) -> dict[str, str | int]:
     """The steps and the commit of a run."""
     content = json.loads((run / "run.json").read_text())
     return {"steps": content["train"]["steps"], "commit": content["made_with"]["commit"]}
+
+
+def made_with(runs: Sequence[Path]) -> tuple[str, str]:
+    """The steps and the commits of several runs, in words."""
+    made = [made_by(run) for run in runs]
+    steps, commits = ({str(one[key]) for one in made} for key in ("steps", "commit"))
+    return " or ".join(sorted(steps)), ", ".join(sorted(commits))
 
 
 def section() -> str:
