@@ -112,7 +112,7 @@ def seen(x, number, dims, *, turns=True):
 
 
 def test_pi_model(scene, monkeypatch):
-    views = iter([symmetry(0, scene.dims, turns=False), symmetry(1, scene.dims, turns=False)])
+    views = iter([symmetry(number, scene.dims, turns=False) for number in (0, 0, 1)])
     monkeypatch.setattr(pi_model, "draw_symmetry", lambda image, mirror: next(views))
     found = scene.terms(PiModel()).values["consistency"]
     both = np.split(scene.shown("student", 1), 2)
@@ -237,11 +237,15 @@ def test_entropy_minimisation(scene):
 # What all of them share
 
 
+AS_THEY_ARE = {PiModel: {"noise": 0.0, "mirror": 0.0}}
+"""What lets a method show labelled images as they are, where it does not."""
+
+
 @pytest.mark.parametrize("method", ALL)
 def test_labels_count_as_in_supervised_training_and_the_weight_grows(method):
     scene = Scene(2, 4)
     plain = Supervised(dice=0.5).loss(scene.nets, scene.batch, tiny.at("train"))
-    terms = scene.terms(method(dice=0.5))
+    terms = scene.terms(method(dice=0.5, **AS_THEY_ARE.get(method, {})))
     extra = set(terms.values) - set(plain.values)
     assert len(extra) == 1
     assert all(torch.equal(terms.values[name], plain.values[name]) for name in plain.values)
@@ -276,6 +280,23 @@ def test_the_student_of_tcsm_sees_the_transformed_image_and_its_teacher_the_imag
 
 def test_both_passes_of_the_pi_model_learn():
     assert min(gradient_shares(Scene(2, 2), PiModel(weight=1.0))) > 0
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_the_pi_model_sees_labelled_images_as_it_sees_unlabelled_ones(dims):
+    """Mirrored with their labels, so that a network that looks at each pixel alone finds them as easy, and noisy."""
+    scene = Scene(dims, 3)
+    labelled, student = scene.batch.labelled, Planted(dims, 3, 0, places=False)
+    masked = labelled.valid.clone()
+    masked[:, 0] = False
+    scene.batch = replace(scene.batch, labelled=replace(labelled, image=labelled.image.double(), valid=masked))
+    scene.nets = {"student": student}
+    plain, mirrored = (scene.terms(PiModel(noise=0.0, mirror=mirror, dice=1.0)).values for mirror in (0.0, 1.0))
+    for term in ("ce", "dice"):
+        assert number(mirrored[term]) == pytest.approx(number(plain[term]), abs=1e-6)
+    assert torch.equal(student.shown[2], student.shown[0].flip(2, 3))
+    scene.terms(PiModel(mirror=0.0))
+    assert 0.05 < (student.shown[4] - student.shown[0]).abs().mean() < 0.15
 
 
 def test_the_target_of_transform_consistency_gets_no_gradient():

@@ -34,9 +34,14 @@ class Consistency(Method):
     def unlabelled_terms(self, nets: Nets, sample: Sample, at: Progress) -> Terms:
         """L_u, not yet weighted, with its measures and traces."""
 
+    def seen(self, sample: Sample) -> Sample:
+        """Labelled images as the network gets them: as they are, unless a method shows them like unlabelled ones."""
+        return sample
+
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """L."""
-        supervised = self.supervised_terms(nets["student"](batch.labelled.image)["main"], batch.labelled)
+        labelled = self.seen(batch.labelled)
+        supervised = self.supervised_terms(nets["student"](labelled.image)["main"], labelled)
         if batch.unlabelled is None:
             return Terms(values=supervised)
         found = self.unlabelled_terms(nets, batch.unlabelled, at)
