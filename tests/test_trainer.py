@@ -23,6 +23,7 @@ from coranet.engine.trained import Trained
 from coranet.engine.trainer import Trainer
 from coranet.errors import DivergenceError, InputError
 from coranet.experiments.launch import make_run, train
+from coranet.files import held
 
 COMMAND = [sys.executable, "-m", "coranet.cli", "train"]
 SMALL = ["--set", "net.width=4", "--set", "net.levels=2", "--set", "train.batch=[2,2]", "--device", "cpu", "--val", "0"]
@@ -147,6 +148,24 @@ def test_a_request_to_stop_saves_and_says_how_to_go_on(scans, cache, tmp_path, s
     assert "Traceback" not in said
     assert state(out)["step"] > 0
     assert not list(out.glob(".*.part"))
+
+
+def test_a_run_in_training_is_left_alone_until_its_process_has_ended(scans, cache, tmp_path):
+    out = tmp_path / "run"
+    process = start(scans, out, cache, "--steps", "2000")
+    wait_for(out / "log.jsonl", process)
+    again = start(scans, out, cache, "--steps", "2000", "--resume")
+    _, said = again.communicate(timeout=60)
+    undisturbed = process.poll() is None
+    process.kill()
+    process.communicate()
+    assert undisturbed
+    assert again.returncode == 1
+    assert f"{out}: another process is training there" in said
+    steps = [record["step"] for record in records(out)]
+    assert steps == sorted(set(steps))
+    with held(out / "run.json", "still held"):
+        pass
 
 
 def test_a_request_to_stop_is_heard_while_relabelling(scans, small, tmp_path, finished, monkeypatch):

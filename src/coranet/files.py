@@ -1,12 +1,18 @@
-"""Writing a file in one move: whoever looks finds the old one or the whole new one, never a part."""
+"""Writing a file in one move, so that whoever looks finds the old one or the whole new one, and holding one for oneself."""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from coranet.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -31,3 +37,23 @@ def write_atomically(path: Path, content: bytes) -> None:
     finally:
         with suppress(OSError):
             beside.unlink()
+
+
+@contextmanager
+def held(path: Path, refusal: str) -> Iterator[None]:
+    """Keep other processes from holding the same file meanwhile. The system lets go of it when a process ends, in any way.
+
+    Where a file system or a platform knows no locks, nobody is refused.
+
+    Raises:
+        InputError: `refusal`, where another process holds it.
+    """
+    with path.open("rb") as file:
+        try:
+            if fcntl:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(refusal) from error
+        except OSError:
+            pass
+        yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
 from coranet.experiments.options import Options, check_classes, check_free, check_same, check_volumes, dims_asked
 from coranet.experiments.presets import Preset, Scans, choose_dims, describe, find_preset, parameter_note, typical
+from coranet.files import held
 from coranet.methods import METHODS, find_method, method_name
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
@@ -66,9 +68,11 @@ def train(
         store, _ = open_store(data, lambda facts, channels: settings, run.split, options.cache, on_progress=on_progress)
         if store.fingerprint != run.data.fingerprint:
             raise InputError(f"{data}: not the data {out} was started on. Continue on the same files, or start anew.")
-        trainer = make_trainer(run, store, out, device, listeners)
-        trainer.resume()
-        say(f"Continuing after step {trainer.done} of {run.train.steps}.")
+        with _alone_in(out):
+            trainer = make_trainer(run, store, out, device, listeners)
+            trainer.resume()
+            say(f"Continuing after step {trainer.done} of {run.train.steps}.")
+            trainer.fit()
     else:
         check_free(out)
         run, store = make_run(data, options, device, say=say, on_progress=on_progress)
@@ -79,8 +83,15 @@ def train(
         _make_folder(run, out)
         trainer.save()
         trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
-    trainer.fit()
+        with _alone_in(out):
+            trainer.fit()
     return out
+
+
+def _alone_in(out: Path) -> AbstractContextManager[None]:
+    return held(
+        out / "run.json", f"{out}: another process is training there. Let it end, or stop it and continue then."
+    )
 
 
 def make_run(

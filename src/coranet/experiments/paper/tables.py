@@ -204,7 +204,7 @@ TABLES: dict[str, Table] = {
             title="Methods on ACDC",
             blocks=(Block(title="ACDC", role="hearts", rows=_hearts(), columns=HEARTS),),
             note="The paper's numbers are of another split of ACDC, drawn in the papers its rows come from. All rows but "
-            "`Ours` are trained by a recipe of today (RECIPES); `Ours` is the text's: one network an object, cross-entropy "
+            "`Ours` are trained by a recipe of today; `Ours` is the text's: one network an object, cross-entropy "
             "alone and a constant rate.",
         ),
     )
