@@ -115,7 +115,6 @@ def describe(**changes: object) -> Callable[[Path], None]:
         describe(labels={"background": 0, "tumour": 1}),
         describe(channel_names={"0": "CT", "1": "PET"}),
         describe(patients={"p1_ED": "someone", "p1_ES": "someone"}),
-        describe(name="another"),
     ],
 )
 def test_a_changed_folder_is_prepared_again(tmp_path: Path, change: Callable[[Path], None]) -> None:
@@ -126,6 +125,14 @@ def test_a_changed_folder_is_prepared_again(tmp_path: Path, change: Callable[[Pa
     assert steps == [1, 2]
     assert after.fingerprint != before.fingerprint
     assert Store.open(before.path).fingerprint == before.fingerprint
+
+
+def test_another_name_is_kept_and_changes_nothing(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    before, _ = prepare(dataset, tmp_path / "cache")
+    describe(name="another")(dataset.root)
+    after, _ = prepare(read_folder(dataset.root), tmp_path / "cache")
+    assert (after.index["name"], after.fingerprint) == ("another", before.fingerprint)
 
 
 def test_other_settings_and_cases_are_other_stores(tmp_path: Path) -> None:

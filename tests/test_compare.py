@@ -17,6 +17,7 @@ from scipy.stats import wilcoxon
 
 from coranet.cli import main
 from coranet.data.datasets.folder import read_folder
+from coranet.data.readers import nifti
 from coranet.data.splits import Split
 from coranet.engine.signals import Interrupted, deaf_children
 from coranet.errors import InputError
@@ -240,6 +241,26 @@ def test_a_folder_is_continued_as_it_was_begun(compared, capsys):
     code, _, err = run(capsys, *arguments, "--steps", 5)
     assert code == 1
     assert "begun with another steps (4, now 5)" in err
+
+
+def test_a_folder_is_continued_after_its_scans_were_moved_but_not_on_others(compared, scans, cache, tmp_path, capsys):
+    moved, rows = tmp_path / "elsewhere", "coranet[regions=softmax],supervised"
+    shutil.copytree(scans, moved)
+    shutil.copytree(compared[1], tmp_path / "out")
+    arguments = ["--methods", rows, "--seeds", 2, "--steps", 4, "--out", tmp_path / "out", "--cache", cache, *SMALL]
+    code, out, err = run(capsys, moved, *arguments)
+    assert code == 0, err
+    assert "runs are finished already" in out + err
+    assert json.loads((tmp_path / "out/compare.json").read_text())["data"] == str(moved)
+    before = (tmp_path / "out/compare.json").read_bytes()
+    moved.rename(tmp_path / "others")
+    scan = tmp_path / "others/imagesTr/phantom_000_0000.nii.gz"
+    read = nifti.read(scan)
+    nifti.write(scan, read.array[::-1].copy(), read.geometry)
+    code, _, err = run(capsys, tmp_path / "others", *arguments)
+    assert code == 1
+    assert "begun with another data" in err
+    assert (tmp_path / "out/compare.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,7 @@ def test_equal_content_has_one_fingerprint(tmp_path: Path) -> None:
     first, second = write_store(tmp_path / "one"), write_store(tmp_path / "far" / "two")
     shutil.copytree(first.path, tmp_path / "copy")
     assert first.fingerprint == second.fingerprint == Store.open(tmp_path / "copy").fingerprint
+    assert first.fingerprint == write_store(tmp_path / "three", name="renamed").fingerprint
 
 
 def a_voxel(content: dict[str, Case]) -> dict[str, Case]:

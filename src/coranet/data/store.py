@@ -123,8 +123,9 @@ class Store:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes when any voxel, label or setting does: the index holds each case's own hash."""
-        return hashlib.sha256(json.dumps(self.index, sort_keys=True).encode()).hexdigest()[:16]
+        """Changes when any voxel, label or setting does, as the index holds each case's own hash, and not with a name."""
+        content = {key: value for key, value in self.index.items() if key != "name"}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def image(self, name: str) -> NDArray[np.float32]:
         """`(C, X, Y, Z)`, mapped and not to be written to."""

@@ -110,8 +110,8 @@ def prepare(
         raise InputError(f"--methods {methods}: name each method once; two of these would share a folder.")
     shared = [(path, value) for path, value in options.overrides if not path.startswith("method.")]
     probe = replace(options, method="supervised", seed=0, overrides=shared)
-    make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
-    _keep_settings(compare)
+    _, store = make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
+    _keep_settings(compare, store.fingerprint)
     write_patients(compare.out, exam.patients)
     return compare
 
@@ -180,25 +180,33 @@ def find_exam(data: Path, split: Split | None) -> Exam:
     return Exam(images=data / f"images{part}", labels=data / f"labels{part}", cases=names, patients=patients)
 
 
-def _keep_settings(compare: Compare) -> None:
-    """Runs of one table share everything but method and seed: a folder is continued as it was begun."""
+def _keep_settings(compare: Compare, fingerprint: str) -> None:
+    """Runs of one table share everything but method and seed: a folder is continued as it was begun.
+
+    Scans may have been moved since, as long as they are the same.
+    """
     options, file = compare.options, compare.out / SETTINGS
     apart = ("method", "seed", "device", "cache", "save_every")
     shared = {name: value for name, value in asdict(options).items() if name not in apart} | {
         "data": str(compare.data.resolve()),
+        "fingerprint": fingerprint,
         "split": asdict(Split.read(options.split)) if options.split else None,
         "test": compare.exam.cases,
     }
     mine: dict[str, Any] = json.loads(json.dumps(shared, default=str))
     if file.exists():
         begun = json.loads(file.read_text(encoding="utf-8"))
-        if changed := [name for name in mine if mine[name] != begun.get(name)]:
+        changed = [name for name in mine if mine[name] != begun.get(name)]
+        if "data" not in changed or "fingerprint" not in changed:  # in the same place, or the same scans
+            changed = [name for name in changed if name not in ("data", "fingerprint")]
+        if changed:
             name = changed[0]
             raise InputError(
                 f"{compare.out}: was begun with another {name} ({begun.get(name)}, now {mine[name]}). "
                 "Runs of one table must be alike: use the same settings, or another --out."
             )
-        return
+        if mine == begun:
+            return
     try:
         compare.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
