@@ -67,7 +67,10 @@ def train(
         settings = decode(Preparation, run.data.preparation, "preparation")
         store, _ = open_store(data, lambda facts, channels: settings, run.split, options.cache, on_progress=on_progress)
         if store.fingerprint != run.data.fingerprint:
-            raise InputError(f"{data}: not the data {out} was started on. Continue on the same files, or start anew.")
+            raise InputError(
+                f"{data}: not the data {out} was started on, or prepared by another version of coranet. "
+                "Continue on the same files with the same version, or start anew."
+            )
         with _alone_in(out):
             trainer = make_trainer(run, store, out, device, listeners)
             trainer.resume()
