@@ -72,14 +72,14 @@ def test_from_scans_to_scores(capsys, scans, cache, tmp_path):
     assert code == 0
     assert "Predicted 2 scans" in err
     code, out, _ = run(
-        capsys, "evaluate", tmp_path / "p", scans / "labelsTs", "--out", tmp_path / "scores.csv", "--json"
+        capsys, "evaluate", tmp_path / "p", scans / "labelsTs", "--out", tmp_path / "new/scores.csv", "--json"
     )
     assert code == 0
     scores = json.loads(out)
     assert {"mean", "per_class", "per_case"} <= set(scores)
     assert set(scores["per_case"]) == {"phantom_007", "phantom_008"}
     assert set(scores["per_class"]) == {"RV", "Myo", "LV"}
-    assert len((tmp_path / "scores.csv").read_text().splitlines()) == 1 + 2 * 3
+    assert len((tmp_path / "new/scores.csv").read_text().splitlines()) == 1 + 2 * 3
     code, out, _ = run(capsys, "evaluate", tmp_path / "p", scans / "labelsTs")
     assert code == 0
     assert "Dice %" in out

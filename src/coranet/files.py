@@ -39,6 +39,18 @@ def write_atomically(path: Path, content: bytes) -> None:
             beside.unlink()
 
 
+def make_folder(folder: Path) -> None:
+    """It and those above it, where they are not there.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror}). Choose another folder with --out.") from error
+
+
 @contextmanager
 def held(path: Path, refusal: str) -> Iterator[None]:
     """Keep other processes from holding the same file meanwhile. The system lets go of it when a process ends, in any way.

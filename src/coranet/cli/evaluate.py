@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from coranet.errors import InputError
+from coranet.files import make_folder
 
 if TYPE_CHECKING:
     from coranet.evaluation.calibration import Calibrations
@@ -45,6 +46,8 @@ class Evaluate:
         beside = self.out.with_name("calibration.csv") if self.out is not None and self.calibration else None
         if beside is not None and beside == self.out:
             raise InputError(f"--out {self.out}: is where calibration goes. Give the scores another name.")
+        if self.out is not None:
+            make_folder(self.out.parent)
         # First, so that maps that are missing are said before the long part.
         calibrations = evaluate_calibration(self.predictions, self.labels) if self.calibration else None
         scores = evaluate(self.predictions, self.labels, per_slice=self.per_slice)

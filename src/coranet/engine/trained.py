@@ -27,6 +27,7 @@ from coranet.engine.memory import memory_for
 from coranet.engine.predictor import Predictor, settle
 from coranet.engine.run import Run
 from coranet.errors import InputError
+from coranet.files import make_folder
 from coranet.nets import MakeNet, count_parameters
 from coranet.ops.windows import check_stride
 from coranet.types import Geometry
@@ -219,10 +220,7 @@ class Trained:
         folder = scans if scans.is_dir() else scans.parent
         if out.resolve() == folder.resolve():
             raise InputError(f"{out}: holds the scans themselves. Write predictions to another folder.")
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{out}: cannot be made ({error.strerror}). Choose another folder with --out.") from error
+        make_folder(out)
         for number, case in enumerate(cases, start=1):
             volumes = [image.read() for image in case.images]
             answer = self.predict_volumes(volumes, probabilities=probabilities, scores=scores)

@@ -20,7 +20,7 @@ from coranet.errors import InputError
 from coranet.experiments.launch import MakeTrainer, OnProgress, Say, find_device, make_run
 from coranet.experiments.options import Options
 from coranet.experiments.patients import write_patients
-from coranet.files import write_atomically
+from coranet.files import make_folder, write_atomically
 from coranet.methods import METHODS, find_method
 
 SETTINGS = "compare.json"
@@ -207,8 +207,5 @@ def _keep_settings(compare: Compare, fingerprint: str) -> None:
             )
         if mine == begun:
             return
-    try:
-        compare.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{compare.out}: cannot be made ({error.strerror}). Choose another --out.") from error
+    make_folder(compare.out)
     write_atomically(file, (json.dumps(mine, indent=1) + "\n").encode())

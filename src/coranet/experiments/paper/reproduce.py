@@ -29,6 +29,7 @@ from coranet.experiments.paper.masked import Masked
 from coranet.experiments.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
 from coranet.experiments.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
 from coranet.experiments.paper.tables import TABLES
+from coranet.files import make_folder
 
 DATA = "CORANET_DATA"
 """The environment variable that says where sets are, where `--data` does not."""
@@ -198,10 +199,7 @@ def prepare(
     folder = request.out / setting.name
     cases = read_folder(data).cases
     split, said = split_of(scans, cases, setting.share)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}). Choose another --out.") from error
+    make_folder(folder)
     split.write(folder / "split.json", source=f"{scans.title}, {setting.share}", notes=said)
     made = compare.prepare(
         data, folder, ",".join(methods), request.seeds, _options(setting, request, folder), say, on_progress
