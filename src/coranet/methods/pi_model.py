@@ -36,7 +36,7 @@ class PiModel(Consistency):
     noise: float = 0.15
     """Standard deviation of the noise, in units of the scans' own spread."""
     mirror: float = 0.5
-    """How often each of the first two axes is mirrored; 0 where left and right are classes of their own."""
+    """How often each of the first two axes is mirrored; 0 where sides are classes of their own, or all scans lie alike."""
     dropout: float = 0.5
     """Rate of dropout in both passes."""
 
