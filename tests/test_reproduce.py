@@ -313,6 +313,18 @@ def _scored(root, setting, row, seed, dice, classes=("LV",)):
     (folder / "scores.csv").write_text(text + "\n")
 
 
+def test_what_others_published_on_a_set_stands_beside_runs_on_that_set_alone(tmp_path):
+    for setting in ("la-16", "hippocampus-1to4"):
+        _scored(tmp_path, setting, "ua_mt", 0, {"a": 0.5})
+        _scored(tmp_path, setting, "dan", 0, {"a": 0.5})
+    atrium, hippocampus = read_table(tmp_path, TABLES["table5"])
+    title = "published here: DSC % / Jaccard % / ASD voxels / HD95 voxels"
+    beside = {row["row"]: row[title] for row in table_rows(atrium)}
+    assert beside["UA-MT"] == "88.88 / 80.21 / 2.26 / 7.32"
+    assert beside["DAN"] == "–"
+    assert title not in table_rows(hippocampus)[0]
+
+
 def test_the_test_is_over_patients_and_not_over_their_slices(tmp_path):
     """Nine slices of each of three patients, of whom one gains: no 27 witnesses."""
     cases = {f"{patient}-slice{n}": patient for patient in ("a", "b", "c") for n in range(9)}

@@ -161,6 +161,7 @@ def _ahead(ours: Mapping[int, Scores], base: Mapping[int, Scores], patients: Map
 def table_rows(part: Part) -> list[TableRow]:
     """Ours, the paper's and the difference, metric by metric, and a test of DSC."""
     against, rows = part.block.against, []
+    published = part.block.published.get(part.scans, {})
     for line in part.lines:
         cells: TableRow = {"row": line.row.label, "method": line.row.method}
         for metric, title in part.block.columns.items():
@@ -168,6 +169,10 @@ def table_rows(part: Part) -> list[TableRow]:
             cells[f"{title} ours"] = cell.text
             cells[f"{title} paper"] = NOTHING if cell.paper is None else f"{cell.paper:.2f}"
             cells[f"{title} difference"] = NOTHING if cell.difference is None else f"{cell.difference:+.2f}"
+        if published:
+            others = published.get(line.row.label, {})
+            values = [f"{others[metric]:.2f}" for metric in part.block.columns if metric in others]
+            cells[f"published here: {' / '.join(part.block.columns.values())}"] = " / ".join(values) or NOTHING
         if any(other.chosen for other in part.lines):
             cells["DSC %, chosen on validation"] = Cell(ours=line.chosen, paper=None).text if line.chosen else NOTHING
         ahead = line.ahead

@@ -58,6 +58,8 @@ class Block:
     recipe: str = ""
     against: str = "Ours"
     """The row that others are tested against."""
+    published: Mapping[str, Mapping[str, Printed]] = field(default_factory=dict)
+    """What others have published on a set, by its name and by row."""
 
 
 @dataclass(frozen=True, kw_only=True)
