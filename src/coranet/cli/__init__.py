@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, get_args
 
 import tyro
 
@@ -14,7 +14,7 @@ from coranet.cli.doctor import Doctor
 from coranet.cli.evaluate import Evaluate
 from coranet.cli.methods import Methods
 from coranet.cli.predict import Predict
-from coranet.cli.prepare import Prepare
+from coranet.cli.prepare import Kind, Prepare
 from coranet.cli.report import Report
 from coranet.cli.reproduce import Reproduce
 from coranet.cli.split import Split
@@ -57,6 +57,28 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
 """
 
 
+OPEN: dict[str, Callable[[str], bool]] = {
+    "--patch": str.isdecimal,
+    "--stride": str.isdecimal,
+    "--intensity": get_args(Kind).__contains__,
+}
+"""Options that take as many values as there are, and what a value looks like."""
+
+
+def _open_last(arguments: Sequence[str]) -> list[str]:
+    """Those options at the end, where they cannot take a folder that is named after them for one more value."""
+    kept: list[str] = []
+    last: list[str] = []
+    fits: Callable[[str], bool] | None = None
+    for word in arguments:
+        if word in OPEN:
+            fits = OPEN[word]
+        elif not (fits and (fits(word) or (last[-1] in OPEN and not word.startswith("--")))):
+            fits = None
+        (last if fits else kept).append(word)
+    return kept + last
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a verb and exit: 0 done, 1 a problem with the input, 2 wrong usage."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
@@ -65,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(0)
     try:
         verb = tyro.extras.subcommand_cli_from_dict(
-            VERBS, prog="coranet", description=ABOUT, args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
+            VERBS, prog="coranet", description=ABOUT, args=_open_last(arguments), config=(tyro.conf.FlagCreatePairsOff,)
         )
         sys.exit(verb())
     except InputError as error:

@@ -47,8 +47,7 @@ class Predict:
         tuple[int, ...] | None,
         tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the run's, or half a window)"),
     ] = None
-    """Voxels between windows: three numbers for volumes (right, front, up), such as 16 16 4, two for slices. Comes after
-    SCANS."""
+    """Voxels between windows: three numbers for volumes (right, front, up), such as 16 16 4, two for slices."""
     best: bool = False
     """Use the weights that did best on the run's validation cases instead of the last ones."""
     no_uncertainty: bool = False

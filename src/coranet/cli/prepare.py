@@ -25,7 +25,7 @@ _BY_FACTS = ("auto", "paper")
 _SHOWN = 3
 """Warnings that are shown; the others are counted."""
 
-_Kind = Literal["zscore", "window", "minmax", "percentile", "none"]
+Kind = Literal["zscore", "window", "minmax", "percentile", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +54,11 @@ class Prepare:
     allow_gaps: bool = False
     """Fill slices that are missing from a DICOM series from their neighbours."""
     intensity: Annotated[
-        tuple[_Kind, ...] | None,
+        tuple[Kind, ...] | None,
         tyro.conf.arg(metavar="{zscore,window,minmax,percentile,none}", help_behavior_hint=_BY_PRESET),
     ] = None
     """Grey levels: mean 0 and deviation 1 (zscore), a fixed window to -1..1, lowest to highest (minmax) or 0.5th to 99.5th
-    percentile to 0..1, or none. One for all channels, or one for each. Comes after RAW."""
+    percentile to 0..1, or none. One for all channels, or one for each."""
     window: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH", help_behavior_hint=_BY_PRESET)] = (
         None
     )

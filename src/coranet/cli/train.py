@@ -48,7 +48,7 @@ class Train:
     ] = None
     """Several classes in one network, or one binary network for each as in the paper, merged by confidence."""
     patch: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint=_BY_PRESET)] = None
-    """Size of the window: three numbers for volumes (right, front, up), two for slices. Comes after DATA."""
+    """Size of the window: three numbers for volumes (right, front, up), two for slices."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint=_BY_PRESET)] = None
     """How long to train; the method's phases keep their proportion."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="S", help_behavior_hint="(default: 0)")] = None
