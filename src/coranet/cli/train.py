@@ -33,7 +33,8 @@ class Train:
     """auto picks body, width, window and batch from data and device; paper is the paper's setting, la the field's for the
     left atrium, released that of the paper's released code."""
     method: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: coranet)")] = None
-    """One that `coranet methods` lists, or your own as ./mine.py:Mine."""
+    """One that `coranet methods` lists, or your own as ./mine.py:Mine. coranet is the paper's text;
+    coranet:repaired has one change, and was ahead of it or level in all our runs."""
     dims: Annotated[
         Literal[2, 3] | None, tyro.conf.arg(metavar="{2,3}", help_behavior_hint="(default: chosen from the data)")
     ] = None
