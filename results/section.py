@@ -96,6 +96,14 @@ def left_atrium() -> str:
     )
 
 
+def atrium_supervised() -> str:
+    """V-Net on the same labels, by another recipe."""
+    run = HERE / "paper/la-16/supervised-seed0"
+    steps, commit = made_with([run])
+    dice = Scores.read_csv(run / "scores.csv").mean()["dsc"].mean
+    return f"{100 * dice:.2f} ({steps} steps, commit {commit});"
+
+
 @cache
 def rankings(folder: str) -> list[Standing]:
     """All methods of a ranking: supervised, then the others from the best down."""
@@ -198,6 +206,7 @@ def section() -> str:
         demo=demo(),
         hippocampus=hippocampus(),
         left_atrium=left_atrium(),
+        atrium_supervised=atrium_supervised(),
         ranking=ranking_said(),
         sunnybrook=sunnybrook(),
         acdc=acdc(),
@@ -212,9 +221,13 @@ def paper_parts(name: str) -> tuple[Part, ...]:
 
 
 def paper_table(name: str) -> str:
-    """Such a table, without its title."""
-    _, _, rows = table_markdown(TABLES[name], paper_parts(name)).partition("\n\n")
-    return rows.strip()
+    """Such a table, without its title, and the commits that its rows were run at."""
+    parts = paper_parts(name)
+    _, _, rows = table_markdown(TABLES[name], parts).partition("\n\n")
+    made = [
+        "; ".join(f"{line.row.label}: {made_with(line.runs)[1]}" for line in part.lines if line.runs) for part in parts
+    ]
+    return f"{rows.strip()}\n\nCommits: {'. '.join(made)}."
 
 
 def made_parts() -> dict[Path, dict[str, str]]:

@@ -6,11 +6,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import coranet
-from coranet.cli import VERBS, main
+from coranet.cli import OPEN, VERBS, main
 from coranet.data.readers import nifti
 
 
@@ -223,6 +224,12 @@ def test_doctor_of_a_good_folder(capsys, scans, cache, finished):
         (["predict", "--stride", "8", "8", "4", "nowhere", "{scans}/imagesTs", "--out", "{tmp}/p"], "nowhere: no such"),
         (["prepare", "--intensity", "minmax", "none", "nowhere", "--out", "{tmp}/run"], "nowhere: does not exist"),
         (["train", "{scans}", "--out", "{tmp}/run", "--patch", "96", "--steps", "3"], "--patch 96: give two or three"),
+        (["predict", "nowhere", "--stride", "8", "8", "{scans}/imagesTs", "--out", "{tmp}/p"], "nowhere: no such"),
+        (
+            ["compare", "--patch", "8", "8", "nowhere", "--methods", "dtc", "--out", "{tmp}/c"],
+            "nowhere: does not exist",
+        ),
+        (["evaluate", "{scans}/labelsTs", "{scans}/labelsTs", "--out", "{scans}/dataset.json/s.csv"], "cannot be made"),
         (["doctor", "nowhere"], "nowhere: does not exist"),
         (["predict", "nowhere", "{scans}/imagesTs", "--out", "{tmp}/p"], "nowhere: no such folder"),
         (["predict", "{scans}", "{scans}/imagesTs", "--out", "{tmp}/p"], "holds no run"),
@@ -243,6 +250,30 @@ def test_a_problem_with_the_input_is_1_and_one_message(capsys, scans, tmp_path, 
     assert message in out + err
     assert "Traceback" not in err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "--patch", "96", "96", "128", "--out", "r"],
+        ["train", "--out", "r", "--patch", "96", "96"],
+        ["prepare", "--intensity", "zscore", "minmax", "--out", "r"],
+    ],
+)
+def test_a_value_is_not_taken_for_a_folder_that_was_forgotten(capsys, arguments):
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert "Missing from coranet" in err
+
+
+def test_every_option_that_takes_as_many_values_as_there_are_lets_a_folder_follow():
+    many = {
+        f"--{name}"
+        for verb in VERBS.values()
+        for name, hint in get_type_hints(verb, include_extras=True).items()
+        if "..." in str(hint) and "UseAppendAction" not in str(hint)
+    }
+    assert many == set(OPEN)
 
 
 def test_a_prepared_store_is_data_too(capsys, scans, cache, finished, tmp_path):

@@ -267,7 +267,7 @@ def test_the_histogram_shows_where_the_object_is_bright() -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     report, rows = look(folder(tmp_path / "scans"))
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="cannot be made"):
         write_overlay(tmp_path / "file/inside", rows, report)
 
 

@@ -23,7 +23,7 @@ from coranet.experiments.paper.sets import SETS, find_scans, is_scans, lay_out, 
 from coranet.experiments.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
 from coranet.experiments.paper.tables import TABLES
 from coranet.methods import find_method
-from coranet.report.paper import read_table, table_rows
+from coranet.report.paper import read_table, table_markdown, table_rows
 
 STAND_INS = ("sunnybrook", "acdc-lv", "acdc", "la", "hippocampus")
 
@@ -323,6 +323,10 @@ def test_what_others_published_on_a_set_stands_beside_runs_on_that_set_alone(tmp
     assert beside["UA-MT"] == "88.88 / 80.21 / 2.26 / 7.32"
     assert beside["DAN"] == "–"
     assert title not in table_rows(hippocampus)[0]
+    assert atrium.note
+    assert not hippocampus.note
+    text = table_markdown(TABLES["table5"], [atrium, hippocampus])
+    assert text.index("UA-MT") < text.index(atrium.note) < text.index(hippocampus.title)
 
 
 def test_the_test_is_over_patients_and_not_over_their_slices(tmp_path):

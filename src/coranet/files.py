@@ -48,7 +48,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}). Choose another folder with --out.") from error
+        raise InputError(f"{folder}: cannot be made ({error.strerror}). Choose another folder.") from error
 
 
 @contextmanager

@@ -66,7 +66,7 @@ OPEN: dict[str, Callable[[str], bool]] = {
 
 
 def _open_last(arguments: Sequence[str]) -> list[str]:
-    """Those options at the end, where they cannot take a folder that is named after them for one more value."""
+    """Those options before others, and after all else, so that they do not take a folder named after them for a value."""
     kept: list[str] = []
     last: list[str] = []
     fits: Callable[[str], bool] | None = None
@@ -76,7 +76,8 @@ def _open_last(arguments: Sequence[str]) -> list[str]:
         elif not (fits and (fits(word) or (last[-1] in OPEN and not word.startswith("--")))):
             fits = None
         (last if fits else kept).append(word)
-    return kept + last
+    first = next((place for place, word in enumerate(kept) if word.startswith("-")), len(kept))
+    return kept[:first] + last + kept[first:]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

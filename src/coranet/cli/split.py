@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from coranet.errors import InputError
+from coranet.files import make_folder
 
 if TYPE_CHECKING:
     from coranet.data import splits
@@ -59,6 +60,7 @@ class Split:
         else:
             split, source, notes = self._draw(patients, labelled, kept)
         split.check(patients, labelled)
+        make_folder(self.out.parent)
         split.write(self.out, source=source, notes=notes)
         for line in (source, *notes):
             output.print(line, markup=False)

@@ -83,7 +83,7 @@ def train(
         if options.init is not None:
             trainer.start_from(options.init)
             say(f"Starting from the weights of {options.init}.")
-        _make_folder(run, out)
+        _begin_folder(run, out)
         trainer.save()
         trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
         with _alone_in(out):
@@ -259,7 +259,7 @@ def find_device(name: str | None) -> torch.device:
     return device
 
 
-def _make_folder(run: Run, out: Path) -> None:
+def _begin_folder(run: Run, out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         if run.method_source:

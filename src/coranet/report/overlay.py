@@ -15,9 +15,9 @@ from coranet.data.datasets.folder import Case
 from coranet.data.grid import orientation_code
 from coranet.data.inspect import Report
 from coranet.data.outliers import amount
-from coranet.data.problem import FileError, Problem
+from coranet.data.problem import Problem
 from coranet.data.readers import Volume
-from coranet.files import write_atomically
+from coranet.files import make_folder, write_atomically
 from coranet.report.markup import bullets, document, element, picture
 from coranet.report.paint import colour_of
 from coranet.report.thumbnails import choose_slice, histogram, part, whole
@@ -108,11 +108,7 @@ def write_overlay(folder: Path, rows: Sequence[Row], report: Report) -> Path:
         *([element("h2", f"{'The others' if odd else 'Nothing unusual'}: {len(usual)}")] if usual else []),
         *(_section(row, ()) for row in usual),
     ]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        remedy = "Choose a folder that you may write to, on a disk with space"
-        raise FileError(folder, f"cannot be written ({error.strerror})", remedy) from error
+    make_folder(folder)
     write_atomically(page, document(f"{report.dataset.name}: overlay", parts).encode())
     return page
 

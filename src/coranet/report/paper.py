@@ -21,6 +21,9 @@ from coranet.report.numbers import NOTHING, TableRow, csv_text, p_value
 from coranet.report.runs import patients_of
 
 MISSING = "missing"
+PUBLISHED = (
+    "Published here: what others report of the same labelled scans, mostly of the checkpoint best on the test cases."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +76,11 @@ class Part:
         own = ROLES[self.block.role].own
         stands = "" if self.scans == own else f", standing for {SETS[own].title}"
         return f"{self.block.title}: {SETS[self.scans].title}{stands}"
+
+    @property
+    def note(self) -> str:
+        """What a reader of its last columns should know, if anything."""
+        return PUBLISHED if self.scans in self.block.published else ""
 
 
 def read_table(root: Path, table: Table) -> tuple[Part, ...]:
@@ -170,9 +178,9 @@ def table_rows(part: Part) -> list[TableRow]:
             cells[f"{title} paper"] = NOTHING if cell.paper is None else f"{cell.paper:.2f}"
             cells[f"{title} difference"] = NOTHING if cell.difference is None else f"{cell.difference:+.2f}"
         if published:
-            others = published.get(line.row.label, {})
-            values = [f"{others[metric]:.2f}" for metric in part.block.columns if metric in others]
-            cells[f"published here: {' / '.join(part.block.columns.values())}"] = " / ".join(values) or NOTHING
+            others = published.get(line.row.label)
+            values = [f"{others[metric]:.2f}" for metric in part.block.columns] if others else [NOTHING]
+            cells[f"published here: {' / '.join(part.block.columns.values())}"] = " / ".join(values)
         if any(other.chosen for other in part.lines):
             cells["DSC %, chosen on validation"] = Cell(ours=line.chosen, paper=None).text if line.chosen else NOTHING
         ahead = line.ahead
@@ -194,7 +202,7 @@ def table_markdown(table: Table, parts: Sequence[Part]) -> str:
         columns = list(rows[0])
         lines += [f"### {part.title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
         lines += [f"| {' | '.join(row[column].replace('|', '/') for column in columns)} |" for row in rows]
-        lines.append("")
+        lines += ["", *([part.note, ""] if part.note else [])]
     return "\n".join([*lines, *([table.note, ""] if table.note else [])])
 
 
@@ -203,6 +211,7 @@ def table_markup(table: Table, parts: Sequence[Part]) -> str:
     pieces = [element("h2", f"{table.name}: {table.title}")]
     for part in parts:
         pieces += [element("h3", part.title), markup_table(table_rows(part))]
+        pieces += [element("p", part.note, "quiet")] if part.note else []
     return "\n".join([*pieces, *([element("p", table.note, "quiet")] if table.note else [])])
 
 

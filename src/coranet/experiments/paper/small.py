@@ -13,7 +13,7 @@ from coranet.experiments.compare import SETTINGS
 from coranet.experiments.paper.efficiency import PARAMETERS, TEST_TIME
 from coranet.experiments.paper.held import HELD
 from coranet.experiments.patients import PATIENTS
-from coranet.files import write_atomically
+from coranet.files import make_folder, write_atomically
 
 AS_THEY_ARE = ("split.json", PATIENTS, "scores.csv", "scores-best.csv", PARAMETERS, TEST_TIME, HELD)
 """Files of settings and runs that are copied."""
@@ -30,14 +30,14 @@ def keep_small(root: Path, target: Path) -> int:
     Paths of the machine that a run was made on are shortened to the name of the folder.
 
     Raises:
-        InputError: the copy would replace the runs themselves.
+        InputError: the copy would replace the runs themselves, or its folder cannot be made.
     """
     if root.resolve() == target.resolve():
         raise InputError(f"--keep {target}: is the folder of the runs, whose logs would be cut. Choose another.")
     runs = [file.parent for file in sorted(root.glob("*/*/scores.csv"))]
     for run in runs:
         place = target / run.relative_to(root)
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         settings = json.loads((run / "run.json").read_text(encoding="utf-8"))
         settings["data"]["source"] = Path(settings["data"]["source"]).name
         write_atomically(place / "run.json", (json.dumps(settings, indent=1) + "\n").encode())

@@ -88,11 +88,13 @@ HEART_ROWS = {
     "KL": "mi_kl",
     "Peng et al.": "global_local_mi",
 }
+HEART_OURS = "Ours, several classes in one network"
+"""What other rows are held against, being trained alike; `Ours` has the text's recipe."""
 OTHER_HEART_ROWS = {
     "Supervised": "supervised",
     "UA-MT": "ua_mt",
     "UniMatch": "unimatch",
-    "Ours, several classes in one network": "coranet",
+    HEART_OURS: "coranet",
     "Ours, as the released code does": "coranet:released",
     "Ours, repaired": "coranet:repaired",
 }
@@ -158,8 +160,7 @@ TABLES: dict[str, Table] = {
                     columns=OVERLAPS_3D,
                 ),
             ),
-            note="MT and the repaired variant are not in the paper's table. What others published on the left atrium is of "
-            "the same 16 labelled scans, mostly of the checkpoint that was best on the test cases.",
+            note="MT and the repaired variant are not in the paper's table.",
         ),
         Table(
             name="table6",
@@ -209,7 +210,7 @@ TABLES: dict[str, Table] = {
         Table(
             name="table9",
             title="Methods on ACDC",
-            blocks=(Block(title="ACDC", role="hearts", rows=_hearts(), columns=HEARTS),),
+            blocks=(Block(title="ACDC", role="hearts", rows=_hearts(), columns=HEARTS, against=HEART_OURS),),
             note="The paper's numbers are of another split of ACDC, drawn in the papers its rows come from. All rows but "
             "`Ours` are trained by a recipe of today; `Ours` is the text's: one network an object, cross-entropy "
             "alone and a constant rate.",
