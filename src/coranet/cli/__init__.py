@@ -65,19 +65,19 @@ OPEN: dict[str, Callable[[str], bool]] = {
 """Options that take as many values as there are, and what a value looks like."""
 
 
-def _open_last(arguments: Sequence[str]) -> list[str]:
-    """Those options before others, and after all else, so that they do not take a folder named after them for a value."""
+def _folders_first(arguments: Sequence[str]) -> list[str]:
+    """The words in an order in which such an option does not take a folder named after it for one more value."""
     kept: list[str] = []
-    last: list[str] = []
+    taken: list[str] = []
     fits: Callable[[str], bool] | None = None
     for word in arguments:
         if word in OPEN:
             fits = OPEN[word]
-        elif not (fits and (fits(word) or (last[-1] in OPEN and not word.startswith("--")))):
+        elif not (fits and (fits(word) or (taken[-1] in OPEN and not word.startswith("--")))):
             fits = None
-        (last if fits else kept).append(word)
+        (taken if fits else kept).append(word)
     first = next((place for place, word in enumerate(kept) if word.startswith("-")), len(kept))
-    return kept[:first] + last + kept[first:]
+    return kept[:first] + taken + kept[first:]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -88,7 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(0)
     try:
         verb = tyro.extras.subcommand_cli_from_dict(
-            VERBS, prog="coranet", description=ABOUT, args=_open_last(arguments), config=(tyro.conf.FlagCreatePairsOff,)
+            VERBS,
+            prog="coranet",
+            description=ABOUT,
+            args=_folders_first(arguments),
+            config=(tyro.conf.FlagCreatePairsOff,),
         )
         sys.exit(verb())
     except InputError as error:
