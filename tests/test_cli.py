@@ -221,6 +221,7 @@ def test_doctor_of_a_good_folder(capsys, scans, cache, finished):
     [
         (["train", "nowhere", "--out", "{tmp}/run"], "nowhere: does not exist"),
         (["train", "--patch", "96", "96", "nowhere", "--out", "{tmp}/run"], "nowhere: does not exist"),
+        (["train", "--patch=96", "96", "nowhere", "--out", "{tmp}/run"], "nowhere: does not exist"),
         (["predict", "--stride", "8", "8", "4", "nowhere", "{scans}/imagesTs", "--out", "{tmp}/p"], "nowhere: no such"),
         (["prepare", "--intensity", "minmax", "none", "nowhere", "--out", "{tmp}/run"], "nowhere: does not exist"),
         (["train", "{scans}", "--out", "{tmp}/run", "--patch", "96", "--steps", "3"], "--patch 96: give two or three"),

@@ -71,8 +71,9 @@ def _folders_first(arguments: Sequence[str]) -> list[str]:
     taken: list[str] = []
     fits: Callable[[str], bool] | None = None
     for word in arguments:
-        if word in OPEN:
-            fits = OPEN[word]
+        option, _, _ = word.partition("=")
+        if option in OPEN:
+            fits = OPEN[option]
         elif not (fits and (fits(word) or (taken[-1] in OPEN and not word.startswith("--")))):
             fits = None
         (taken if fits else kept).append(word)
