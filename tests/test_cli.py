@@ -300,6 +300,19 @@ def test_the_library_offers_the_same(scans, cache, tmp_path):
     assert set(coranet.evaluate(tmp_path / "p", scans / "labelsTs").to_json()["per_class"]) == {"RV", "Myo", "LV"}
 
 
+def test_scans_that_are_nearly_missed_are_named(capsys, finished, scans, monkeypatch, tmp_path):
+    from coranet.engine.trained import Trained
+
+    monkeypatch.setattr(Trained, "_sizes", lambda self, label, geometry: {"RV": 0.0, "LV": next(found)})
+    found = iter([80.0, 3.0, 90.0])
+    for name in ("a", "b", "c"):
+        shutil.copy(scans / "imagesTs/phantom_007_0000.nii.gz", tmp_path / f"{name}_0000.nii.gz")
+    code, _, err = run(capsys, "predict", finished, tmp_path, "--out", tmp_path / "p", "--device", "cpu")
+    assert code == 0
+    assert "No RV was found in any of the 3 scans." in err
+    assert "Far less LV than in the other scans, in % of their median: b (3.8 %). Look there first." in err
+
+
 def test_demo(capsys, monkeypatch, tmp_path):
     from coranet.data.datasets.phantom import Phantom
     from coranet.experiments import demo

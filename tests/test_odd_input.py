@@ -149,7 +149,7 @@ def test_several_channels_from_scans_to_answers(small, tmp_path):
         nifti.write(image.with_name(image.name.replace("_0000", "_0001")), volume.array[::-1] * 3, volume.geometry)
     run = train(scans, tmp_path / "run", small(steps=2))
     trained = coranet.load(run, "cpu")
-    assert trained.predict_files(scans / "imagesTs", tmp_path / "out") == ["t0"]
+    assert list(trained.predict_files(scans / "imagesTs", tmp_path / "out")) == ["t0"]
     together = nifti.read(tmp_path / "out/t0.nii.gz").array
     np.testing.assert_array_equal(together, trained.predict(scans / "imagesTs/t0_0001.nii.gz").label)
     channels = np.stack([nifti.read(scans / f"imagesTs/t0_000{n}.nii.gz").array for n in (0, 1)])

@@ -26,7 +26,7 @@ def trained(finished):
 
 def test_files(trained, scans, tmp_path):
     names = trained.predict_files(scans / "imagesTs", tmp_path / "out", probabilities=True, masks=True)
-    assert names == ["phantom_007", "phantom_008"]
+    assert list(names) == ["phantom_007", "phantom_008"]
     kinds = ["", "_conservative", "_probabilities", "_radical", "_uncertain"]
     expected = sorted(f"{name}{kind}.nii.gz" for name in names for kind in kinds)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == expected
@@ -48,8 +48,18 @@ def test_files(trained, scans, tmp_path):
     assert (uncertain[(masks[0] > 0) != (masks[1] > 0)] == 1).all()
 
 
+def test_what_was_found_is_measured(trained, scans, tmp_path):
+    sizes = trained.predict_files(scans / "imagesTs", tmp_path, only=["phantom_007"])["phantom_007"]
+    written = nib.load(tmp_path / "phantom_007.nii.gz")
+    labels, millilitre = np.asarray(written.dataobj), np.prod(written.header.get_zooms()[:3]) / 1000
+    assert sizes == {
+        name: pytest.approx((labels == value).sum() * millilitre) for value, name in trained.classes.items() if value
+    }
+    assert any(sizes.values())
+
+
 def test_only_some_of_the_files(trained, scans, tmp_path):
-    assert trained.predict_files(scans / "imagesTs", tmp_path, only=["phantom_008"]) == ["phantom_008"]
+    assert list(trained.predict_files(scans / "imagesTs", tmp_path, only=["phantom_008"])) == ["phantom_008"]
     assert not list(tmp_path.glob("phantom_007*"))
     with pytest.raises(InputError, match="has not 1 of the 1 cases asked for: phantom_099"):
         trained.predict_files(scans / "imagesTs", tmp_path, only=["phantom_099"])
@@ -156,7 +166,7 @@ def test_every_format_gets_the_same_answer_on_its_own_grid(trained, scans, tmp_p
         *((f"a.{end}", "a") for end in ("nrrd", "h5", "mat", "tif")),
     ):
         out = tmp_path / f"out-{name.replace('/', '-')}"
-        assert trained.predict_files(folder / name, out) == [case]
+        assert list(trained.predict_files(folder / name, out)) == [case]
         written, volume = nifti.read(out / f"{case}.nii.gz"), source(folder / name).read()
         np.testing.assert_array_equal(written.array[::-1, ::-1], plain)
         assert mismatch(written.geometry, volume.geometry) == ""
@@ -174,7 +184,7 @@ def test_a_picture_is_predicted_as_a_slice(trained, scans, tmp_path):
     (tmp_path / "in").mkdir()
     for name in ("one", "zwei ü"):
         Image.fromarray(grey[::-1, ::-1].T).save(tmp_path / f"in/{name}.png")
-    assert trained.predict_files(tmp_path / "in", tmp_path / "out") == ["one", "zwei ü"]
+    assert list(trained.predict_files(tmp_path / "in", tmp_path / "out")) == ["one", "zwei ü"]
     written = nib.load(tmp_path / "out/zwei ü.nii.gz")
     assert written.shape == (32, 32)
     np.testing.assert_array_equal(np.asarray(written.dataobj)[::-1, ::-1], trained.predict(grey).label[..., 0])

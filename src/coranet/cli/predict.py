@@ -15,7 +15,8 @@ class Predict:
 
     For each scan: <case>.nii.gz, the label map, and <case>_uncertain.nii.gz, 1 where it should be looked at: where the
     conservative and the radical head disagree, or what another estimator that the run was trained with says, or for other
-    methods where no class reaches a probability of 0.9. Grid and affine are the scan's own.
+    methods where no class reaches a probability of 0.9. Grid and affine are the scan's own. At the end scans are named in
+    which an object is missing, or far smaller than in the others.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -61,6 +62,7 @@ class Predict:
         """Predict."""
         from coranet.cli.show import counting, say
         from coranet.engine.trained import Trained
+        from coranet.evaluation.sizes import odd_sizes
         from coranet.experiments.launch import find_device
 
         trained = Trained.load(
@@ -73,7 +75,7 @@ class Predict:
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
         say(f"A network of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
         with counting() as on_progress:
-            cases = trained.predict_files(
+            sizes = trained.predict_files(
                 self.scans,
                 self.out,
                 only=getattr(trained.run.split, self.only) if self.only else None,
@@ -84,5 +86,7 @@ class Predict:
                 gaps=self.allow_gaps,
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),
             )
-        say(f"Predicted {len(cases)} scans: {self.out}")
+        say(f"Predicted {len(sizes)} scans: {self.out}")
+        for sentence in odd_sizes(sizes):
+            say(sentence)
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,7 @@ class Trained:
         dataset: str | None = None,
         gaps: bool = False,
         on_progress: Callable[[int, int, str], None] | None = None,
-    ) -> list[str]:
+    ) -> dict[str, dict[str, float]]:
         """Predict scans, all or only those named, and write `<case>.nii.gz` and what else there is and is asked for.
 
         Args:
@@ -206,7 +207,7 @@ class Trained:
             on_progress: told `(done, total, case)` after each.
 
         Returns:
-            The names of the cases.
+            By case, how many millilitres of each class but the background were found.
         """
         if scores and not self.predictor.uncertainty:
             raise InputError("--scores: there is no score without uncertainty. Leave --no-uncertainty away.")
@@ -221,6 +222,7 @@ class Trained:
         if out.resolve() == folder.resolve():
             raise InputError(f"{out}: holds the scans themselves. Write predictions to another folder.")
         make_folder(out)
+        sizes = {}
         for number, case in enumerate(cases, start=1):
             volumes = [image.read() for image in case.images]
             answer = self.predict_volumes(volumes, probabilities=probabilities, scores=scores)
@@ -234,9 +236,17 @@ class Trained:
                 write(out / f"{case.name}_{name}.nii.gz", mask, geometry, flat=flat)
             if answer.probabilities is not None:
                 write(out / f"{case.name}_probabilities.nii.gz", np.moveaxis(answer.probabilities, 0, -1), geometry)
+            sizes[case.name] = self._sizes(answer.label, geometry)
             if on_progress:
                 on_progress(number, len(cases), case.name)
-        return [case.name for case in cases]
+        return sizes
+
+    def _sizes(self, label: NDArray[np.uint8], geometry: Geometry) -> dict[str, float]:
+        """Millilitres of each class but the background."""
+        voxels = np.bincount(label.ravel(), minlength=self.run.classes)
+        return {
+            name: float(voxels[value] * prod(geometry.spacing)) / 1000 for value, name in self.classes.items() if value
+        }
 
 
 def _stride_of(run: Run, asked: tuple[int, ...] | None) -> tuple[int, ...] | None:
