@@ -17,6 +17,7 @@ from statistics import mean, stdev
 from coranet.evaluation import Scores
 from coranet.experiments.compare import run_name
 from coranet.experiments.paper.tables import TABLES
+from coranet.report.numbers import markdown
 from coranet.report.paper import Line, Part, read_table, table_markdown
 from coranet.report.seeds import Standing, comparison_text, standings, write_comparison
 
@@ -52,6 +53,7 @@ DEMO = {
     "coranet": "`coranet`: the paper's method",
     "coranet-repaired": "`coranet:repaired`: one change",
 }
+DEMO_AHEAD = "ahead of supervised, 95 % interval over cases"
 
 
 def seeds_of(folder: str, rows: dict[str, str], seeds: int, first: str = "") -> dict[str, Standing]:
@@ -69,14 +71,14 @@ def percent(one: Standing) -> str:
 def demo() -> str:
     """The demo's table."""
     found = seeds_of("demo-fresh", DEMO, 5)
-    lines = ["| | mean ± std over seeds | ahead of supervised, 95 % interval over cases |", "|---|---|---|"]
+    rows = []
     for name, title in DEMO.items():
         ahead = found[name].ahead
         said = (
             "" if ahead is None else f"{100 * ahead.difference:+.1f} [{100 * ahead.low:+.1f}, {100 * ahead.high:+.1f}]"
         )
-        lines.append(f"| {title} | {percent(found[name])} | {said} |")
-    return "\n".join(lines)
+        rows.append({"": title, "mean ± std over seeds": percent(found[name]), DEMO_AHEAD: said})
+    return markdown(rows)
 
 
 def hippocampus() -> str:
@@ -134,8 +136,7 @@ def ranking_table(folder: str) -> str:
     if RANKINGS[folder] == 1:
         for row in rows:
             row.pop("each seed")
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(rows)
 
 
 def sunnybrook() -> str:
@@ -166,13 +167,16 @@ def real() -> str:
     shown = {name: [of.get(label) for of, label in zip(lines, labels, strict=True)] for name, labels in REAL.items()}
     columns = zip(*shown.values(), strict=True)
     slices, volumes = (made_with([run for line in column if line for run in line.runs])[0] for column in columns)
-    text = [
-        f"| | ACDC, 14 of 70 patients labelled, {slices} steps | left atrium, 16 of 80 scans labelled, {volumes} steps |",
-        "|---|---|---|",
-    ]
-    for name, row in shown.items():
-        text.append(f"| {name} | {' | '.join(dice_said(line) if line else '' for line in row)} |")
-    return "\n".join(text)
+    titles = (
+        f"ACDC, 14 of 70 patients labelled, {slices} steps",
+        f"left atrium, 16 of 80 scans labelled, {volumes} steps",
+    )
+    return markdown(
+        [
+            {"": name} | {title: dice_said(line) for title, line in zip(titles, row, strict=True) if line}
+            for name, row in shown.items()
+        ]
+    )
 
 
 def dice_said(line: Line) -> str:

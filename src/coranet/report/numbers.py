@@ -113,3 +113,10 @@ def csv_text(rows: Sequence[Mapping[str, str | float]]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return content.getvalue()
+
+
+def markdown(rows: Sequence[TableRow]) -> str:
+    """Rows as a table of a text file, with a header of all their columns."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    lines = [columns, ["---"] * len(columns), *([row.get(column, NOTHING) for column in columns] for row in rows)]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)

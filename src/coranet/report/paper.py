@@ -17,7 +17,7 @@ from coranet.metrics import Comparison, by_patient, compare
 from coranet.metrics.mask import OVERLAPS
 from coranet.report.markup import element
 from coranet.report.markup import table as markup_table
-from coranet.report.numbers import NOTHING, TableRow, csv_text, p_value
+from coranet.report.numbers import NOTHING, TableRow, csv_text, markdown, p_value
 from coranet.report.runs import patients_of
 
 MISSING = "missing"
@@ -198,11 +198,7 @@ def table_markdown(table: Table, parts: Sequence[Part]) -> str:
     """The table for a text file."""
     lines = [f"## {table.name}: {table.title}", ""]
     for part in parts:
-        rows = table_rows(part)
-        columns = list(rows[0])
-        lines += [f"### {part.title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-        lines += [f"| {' | '.join(row[column].replace('|', '/') for column in columns)} |" for row in rows]
-        lines += ["", *([part.note, ""] if part.note else [])]
+        lines += [f"### {part.title}", "", markdown(table_rows(part)), "", *([part.note, ""] if part.note else [])]
     return "\n".join([*lines, *([table.note, ""] if table.note else [])])
 
 

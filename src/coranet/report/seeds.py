@@ -10,7 +10,7 @@ from statistics import mean, stdev
 from coranet.evaluation import Scores
 from coranet.files import write_atomically
 from coranet.metrics import Comparison, Summary, by_patient, compare, summarise
-from coranet.report.numbers import NOTHING, TableRow, csv_text, number, p_value
+from coranet.report.numbers import TableRow, csv_text, markdown, number, p_value
 from coranet.report.runs import FinishedRun, patients_of, read_runs
 
 
@@ -104,10 +104,7 @@ def write_comparison(folder: Path, found: Sequence[Standing], errors: Mapping[st
     failed = [{"run": name, "error": error} for name, error in errors.items()]
     rows = [*comparison_text(found), *failed]
     numbers: list[Mapping[str, str | float]] = [*map(_plain, found), *failed]
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    lines = [columns, ["---"] * len(columns), *([row.get(column, NOTHING) for column in columns] for row in rows)]
-    text = "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
-    write_atomically(folder / "table.md", text.encode())
+    write_atomically(folder / "table.md", f"{markdown(rows)}\n".encode())
     write_atomically(folder / "table.csv", csv_text(numbers).encode())
     return rows
 

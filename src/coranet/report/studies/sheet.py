@@ -13,7 +13,7 @@ from coranet.experiments.paper.settings import ROLES, Setting
 from coranet.files import write_atomically
 from coranet.report.markup import element
 from coranet.report.markup import table as markup_table
-from coranet.report.numbers import NOTHING, TableRow, csv_text
+from coranet.report.numbers import NOTHING, TableRow, csv_text, markdown
 from coranet.report.paint import Picture
 
 Numbers = Mapping[str, str | float]
@@ -61,17 +61,17 @@ def seeds_in_words(count: int) -> str:
 
 def write_sheets(folder: Path, name: str, sheets: Sequence[Sheet]) -> None:
     """`<name>.md`, and `<name>.csv` with every number in full."""
-    lines = [f"## {name}: {FIGURES[name].title}", ""]
-    for sheet in sheets:
-        columns = list(dict.fromkeys(column for row in sheet.rows for column in row))
-        lines += [f"### {sheet.title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-        for row in sheet.rows:
-            cells = (row.get(column, NOTHING).replace("|", "/") for column in columns)
-            lines.append(f"| {' | '.join(cells)} |")
-        lines += ["", *([sheet.note, ""] if sheet.note else [])]
-    write_atomically(folder / f"{name}.md", "\n".join(lines).encode())
+    write_atomically(folder / f"{name}.md", sheets_markdown(name, sheets).encode())
     rows = [{"table": sheet.title, "scans": sheet.scans, **line} for sheet in sheets for line in sheet.numbers]
     write_atomically(folder / f"{name}.csv", csv_text(rows).encode())
+
+
+def sheets_markdown(name: str, sheets: Sequence[Sheet]) -> str:
+    """A study for a text file."""
+    lines = [f"## {name}: {FIGURES[name].title}", ""]
+    for sheet in sheets:
+        lines += [f"### {sheet.title}", "", markdown(sheet.rows), "", *([sheet.note, ""] if sheet.note else [])]
+    return "\n".join(lines)
 
 
 def sheets_markup(name: str, sheets: Sequence[Sheet], shown: Mapping[str, str]) -> str:
