@@ -165,18 +165,18 @@ def real() -> str:
     parts = [part for name in ("table9", "table5") for part in paper_parts(name)]
     lines = [{line.row.label: line for line in part.lines} for part in parts]
     shown = {name: [of.get(label) for of, label in zip(lines, labels, strict=True)] for name, labels in REAL.items()}
-    columns = zip(*shown.values(), strict=True)
-    slices, volumes = (made_with([run for line in column if line for run in line.runs])[0] for column in columns)
+    slices, volumes = (
+        made_with([run for line in column if line for run in line.runs]) for column in zip(*shown.values(), strict=True)
+    )
     titles = (
-        f"ACDC, 14 of 70 patients labelled, {slices} steps",
-        f"left atrium, 16 of 80 scans labelled, {volumes} steps",
+        f"ACDC, 14 of 70 patients labelled, {slices[0]} steps",
+        f"left atrium, 16 of 80 scans labelled, {volumes[0]} steps",
     )
-    return markdown(
-        [
-            {"": name} | {title: dice_said(line) for title, line in zip(titles, row, strict=True) if line}
-            for name, row in shown.items()
-        ]
-    )
+    rows = [
+        {"": name} | {title: dice_said(line) for title, line in zip(titles, row, strict=True) if line}
+        for name, row in shown.items()
+    ]
+    return f"{markdown(rows)}\n\nCommits: ACDC {slices[1]}; left atrium {volumes[1]}."
 
 
 def dice_said(line: Line) -> str:

@@ -86,7 +86,7 @@ class Predict:
                 gaps=self.allow_gaps,
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),
             )
-        say(f"Predicted {len(sizes)} scans: {self.out}")
+        say(f"Predicted {len(sizes)} scan{'s' if len(sizes) != 1 else ''}: {self.out}")
         for sentence in odd_sizes(sizes):
             say(sentence)
         return 0
