@@ -34,6 +34,7 @@ from coranet.experiments.jobs import attempt
 from coranet.experiments.paper.figures import COSTLY, FIGURES, SOURCES
 from coranet.experiments.paper.reproduce import Request, prepare
 from coranet.experiments.paper.settings import Setting
+from coranet.experiments.paper.small import JUDGED, keep_small
 from coranet.experiments.paper.tables import COSTS, TABLES
 from coranet.report import write_evidence
 from coranet.report.figures import DRAW
@@ -186,6 +187,37 @@ def test_numbers_behind_bars_and_lines_are_beside_them(root: Path) -> None:
             setting = next(one for one in (ONE, FOUR) if one.name == row["setting"])
             expected = shares(root, setting, SOURCES[row["source"]], int(row["seed"]), int(row["step"]))
             assert {share: float(row[share]) for share in expected} == pytest.approx(expected, abs=1e-4)
+
+
+def test_what_pseudo_labels_were_worth_is_kept_without_maps_and_scans(root: Path, tmp_path: Path) -> None:
+    drawn = {name: DRAW[name](root) for name in ("fig3", "fig4")}
+    keep_small(root, tmp_path)
+    assert not list(tmp_path.rglob("*.npz"))
+    assert not (tmp_path / "scans").exists()
+    for name, (picture,) in drawn.items():
+        (again,) = DRAW[name](tmp_path)
+        assert again.numbers == picture.numbers
+        assert again.caption == picture.caption
+    assert DRAW["fig5"](tmp_path) == []  # maps are what it shows
+
+
+def test_no_share_is_drawn_below_0_or_above_100(root: Path, tmp_path: Path) -> None:
+    keep_small(root, tmp_path)
+    for seed, share in ((0, None), (1, 100.0)):
+        for source, method in SOURCES.items():
+            file = tmp_path / ONE.name / run_name(method, seed) / JUDGED
+            part = {"PPV": share, "TPR": share or 0.0, "CSI": 10.0 if source == "CRM" else share or 0.0}
+            file.write_text(json.dumps(dict.fromkeys(map(str, STEPS), part)))
+    (first,), (course,) = DRAW["fig3"](tmp_path), DRAW["fig4"](tmp_path)
+    spreads = [one for axes in first.figure.axes for one in axes.containers if isinstance(one, ErrorbarContainer)]
+    ends = [spread.lines[2][0].get_segments()[0][:, 1] for spread in spreads]
+    bands = [one.get_paths()[0].vertices[:, 1] for axes in course.figure.axes for one in axes.collections]
+    for found in (ends, bands):
+        assert {0.0, 100.0} <= set(np.concatenate(found))
+        assert all(0 <= value <= 100 for values in found for value in values)
+    assert [len(axes.patches) for axes in first.figure.axes[:3]] == [
+        len(SOURCES)
+    ] * 3  # PPV of the one seed that has it
 
 
 def test_course_has_every_refresh_of_every_source(root: Path) -> None:

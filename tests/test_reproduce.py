@@ -299,6 +299,19 @@ def test_seeds_are_averaged_and_cases_compared(made, tmp_path):
     assert table_rows(part)[0]["seeds"] == "2"
 
 
+def test_rows_of_other_numbers_of_seeds_are_compared_over_those_they_share(tmp_path):
+    for seed, dice in enumerate((0.5, 0.8)):
+        _scored(tmp_path, "phantom-1to4", "coranet", seed, {"a": dice, "b": dice})
+    (alone,) = read_table(tmp_path, TABLES["table7"])
+    assert not alone.note
+    _scored(tmp_path, "phantom-1to4", "supervised", 0, {"a": 0.6, "b": 0.6})
+    (part,) = read_table(tmp_path, TABLES["table7"])
+    line = next(line for line in part.lines if line.row.label == "U-Net")
+    assert line.ahead.difference == pytest.approx(0.1)
+    assert "seeds" in part.note
+    assert part.note in table_markdown(TABLES["table7"], [part])
+
+
 def _scored(root, setting, row, seed, dice, classes=("LV",)):
     """A finished run as far as tables read it: `dice` by case, alike in all classes."""
     folder = root / setting / run_name(row, seed)

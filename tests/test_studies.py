@@ -27,6 +27,7 @@ from coranet.metrics.calibration import error_retention
 from coranet.nets import Net
 from coranet.report import show_evidence, write_evidence
 from coranet.report.runs import FinishedRun
+from coranet.report.studies.masks import read_masks
 from coranet.report.studies.weights import mean_term
 from coranet.types import Prediction
 from coranet.uncertainty import CRM
@@ -373,3 +374,15 @@ def test_runs_without_probabilities_are_shown_by_the_run_that_replaces_nothing(m
     page = write_evidence(tmp_path / "runs", ("masks",))
     assert len(rows_of(page, "equal coverage")) == 2
     assert "Missing, for want of finished runs: least confident, random, oracle." in page[0].read_text()
+
+
+def test_what_a_mask_held_stands_beside_the_run_it_was_looked_at_in(made, tmp_path):
+    """A seed that was not looked at comes first."""
+    place = Path(shutil.copytree(made.out, tmp_path / "runs")) / "phantom-1to1"
+    shutil.copytree(place / "masks-random-seed0", place / "masks-random-seed1")
+    (place / "masks-random-seed0" / "held.json").unlink()
+    (sheet,) = (one for one in read_masks(tmp_path / "runs") if "trained with other masks" in one.title)
+    held = {line["run"].split("/")[1]: line.get("held_first") for line in sheet.numbers if line["mask"] == "random"}
+    looks = json.loads((place / "masks-random-seed1" / "held.json").read_text())["looks"]
+    assert held == {"masks-random-seed0": None, "masks-random-seed1": looks[0]["held"]}
+    assert "numbers of seeds" in sheet.note

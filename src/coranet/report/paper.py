@@ -25,6 +25,11 @@ PUBLISHED = (
     "Published here: what others report of the same labelled scans, mostly of the checkpoint best on the test cases."
 )
 
+UNLIKE = (
+    "Rows have other numbers of seeds: means are over all a row has, and what it is ahead by is over those it shares with "
+    "the row it is held against."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
@@ -80,7 +85,13 @@ class Part:
     @property
     def note(self) -> str:
         """What a reader of its last columns should know, if anything."""
-        return PUBLISHED if self.scans in self.block.published else ""
+        notes = [PUBLISHED] if self.scans in self.block.published else []
+        return " ".join([*notes, *([UNLIKE] if self.unlike else [])])
+
+    @property
+    def unlike(self) -> bool:
+        """Whether rows that are there have other numbers of seeds."""
+        return len({len(line.runs) for line in self.lines if line.runs}) > 1
 
 
 def read_table(root: Path, table: Table) -> tuple[Part, ...]:

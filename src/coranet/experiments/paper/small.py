@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from coranet.errors import InputError
 from coranet.experiments.compare import SETTINGS
@@ -15,8 +15,12 @@ from coranet.experiments.paper.held import HELD
 from coranet.experiments.patients import PATIENTS
 from coranet.files import make_folder, write_atomically
 
-AS_THEY_ARE = ("split.json", PATIENTS, "scores.csv", "scores-best.csv", PARAMETERS, TEST_TIME, HELD)
-"""Files of settings and runs that are copied."""
+JUDGED: Final = "pseudo_labels.json"
+"""In a run's folder, once figures 3 and 4 were drawn: how good its pseudo-labels were at every refresh."""
+
+OF_SETTINGS = ("split.json", PATIENTS, PARAMETERS)
+OF_RUNS = ("scores.csv", "scores-best.csv", TEST_TIME, HELD, JUDGED)
+"""Files that are copied as they are."""
 
 EVERY = 50
 """So many lines of a log become one, or fewer where something begins or ends."""
@@ -42,13 +46,13 @@ def keep_small(root: Path, target: Path) -> int:
         settings["data"]["source"] = Path(settings["data"]["source"]).name
         write_atomically(place / "run.json", (json.dumps(settings, indent=1) + "\n").encode())
         write_atomically(place / "log.jsonl", _thinned((run / "log.jsonl").read_text(encoding="utf-8")).encode())
-        _copy(run, place)
+        _copy(run, place, OF_RUNS)
     for setting in {run.parent for run in runs}:
         place = target / setting.relative_to(root)
         shared = json.loads((setting / SETTINGS).read_text(encoding="utf-8"))
         shared["data"] = Path(shared["data"]).name
         write_atomically(place / SETTINGS, (json.dumps(shared, indent=1) + "\n").encode())
-        _copy(setting, place)
+        _copy(setting, place, OF_SETTINGS)
     return len(runs)
 
 
@@ -89,7 +93,7 @@ def _joined(group: Sequence[Record], before: int) -> Record:
     return found
 
 
-def _copy(source: Path, place: Path) -> None:
-    for name in AS_THEY_ARE:
+def _copy(source: Path, place: Path, names: Sequence[str]) -> None:
+    for name in names:
         if (source / name).exists():
             write_atomically(place / name, (source / name).read_bytes())

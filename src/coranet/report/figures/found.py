@@ -12,9 +12,10 @@ from coranet.experiments.compare import SETTINGS, run_name
 from coranet.experiments.paper.figures import Needs
 from coranet.experiments.paper.sets import SETS
 from coranet.experiments.paper.settings import ROLES, Setting
+from coranet.experiments.paper.small import JUDGED
 
-Left = Literal["maps", "predictions"]
-"""The folder of a run that a figure is made of."""
+Left = Literal["maps", "predictions", "pseudo_labels.json"]
+"""The folder, or the file, of a run that a figure is made of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +27,7 @@ class Found:
     folder: Path
     """Of the setting."""
     scans: Path
-    """The set in nnU-Net's layout, with labels of unlabelled cases too."""
+    """The set in nnU-Net's layout, with labels of unlabelled cases too; it may be gone where runs are kept without maps."""
     runs: Mapping[str, Mapping[int, Path]]
     """By what the figure calls a method, and by seed."""
 
@@ -36,6 +37,11 @@ class Found:
         own = ROLES[self.role].own
         stands = "" if self.setting.scans == own else f", standing for {SETS[own].title}"
         return f"{self.setting.name} ({SETS[self.setting.scans].title}{stands})"
+
+    @property
+    def some_run(self) -> Path:
+        """Any of them, to learn what all share."""
+        return next(run for by_seed in self.runs.values() for run in by_seed.values())
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -59,14 +65,14 @@ class Found:
                 yield f"{label} in {self.setting.name}" + (f" with seed {', '.join(lacks)}" if by_seed else "")
 
 
-def find_runs(root: Path, needs: Needs, methods: Mapping[str, str], left: Left) -> tuple[Found, ...]:
+def find_runs(root: Path, needs: Needs, methods: Mapping[str, str], *left: Left) -> tuple[Found, ...]:
     """A figure's runs on the paper's own set, or else on each that stands for it; none where no run is finished.
 
     Args:
         root: the folder of all settings.
         needs: on which scans.
         methods: by what the figure calls them.
-        left: what a finished run must have left behind to be of use.
+        left: what a finished run must have left behind to be of use, one of these at least.
     """
     by_set = {
         name: found
@@ -91,28 +97,28 @@ def missing_words(*missing: Iterable[str]) -> str:
     return f" Missing, for want of finished runs: {'; '.join(runs)}." if runs else ""
 
 
-def _find(root: Path, role: str, setting: Setting, methods: Mapping[str, str], left: Left) -> Found | None:
+def _find(root: Path, role: str, setting: Setting, methods: Mapping[str, str], left: Collection[Left]) -> Found | None:
     folder = root / setting.name
     runs = {label: dict(_finished(folder, method, left)) for label, method in methods.items()}
+    if not any(runs.values()) or not (folder / SETTINGS).exists():
+        return None
     scans = _scans(root, setting)
-    if scans is None or not any(runs.values()):
+    if not scans.is_dir() and JUDGED not in left:
         return None
     return Found(role=role, setting=setting, folder=folder, scans=scans, runs=runs)
 
 
-def _finished(folder: Path, method: str, left: Left) -> Iterator[tuple[int, Path]]:
+def _finished(folder: Path, method: str, left: Collection[Left]) -> Iterator[tuple[int, Path]]:
     start = run_name(method, 0).removesuffix("0")
     for run in sorted(folder.glob(f"{start}*")):
         seed = run.name.removeprefix(start)
-        if seed.isdecimal() and (run / "scores.csv").exists() and any((run / left).glob("*")):
+        there = any((run / one).is_file() or any((run / one).glob("*")) for one in left)
+        if seed.isdecimal() and (run / "scores.csv").exists() and there:
             yield int(seed), run
 
 
-def _scans(root: Path, setting: Setting) -> Path | None:
-    """Where runs say their scans are, or, of a folder of runs that was moved, in it; None where they are gone."""
-    file = root / setting.name / SETTINGS
-    if not file.exists():
-        return None
-    told = Path(json.loads(file.read_text(encoding="utf-8"))["data"])
+def _scans(root: Path, setting: Setting) -> Path:
+    """Where runs say their scans are, or, of a folder of runs that was moved, in it."""
+    told = Path(json.loads((root / setting.name / SETTINGS).read_text(encoding="utf-8"))["data"])
     places = (told, root / "scans" / setting.scans)
-    return next((place for place in places if (place / "dataset.json").exists()), None)
+    return next((place for place in places if (place / "dataset.json").exists()), told)

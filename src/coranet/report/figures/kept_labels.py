@@ -6,8 +6,9 @@ Here alone are labels of unlabelled cases looked at, after all is trained.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,17 @@ from coranet.data.datasets.folder import Case, read_folder
 from coranet.data.kept import read_maps
 from coranet.data.pools import Slices
 from coranet.data.prepare import Preparation, open_case, prepare_case
+from coranet.experiments.paper.small import JUDGED
+from coranet.files import write_atomically
 from coranet.metrics import Counts, count
 
 Array = NDArray[Any]
+
+SHARES = {"PPV": "ppv", "TPR": "tpr", "CSI": "jaccard"}
+"""As the paper calls them, and as `Counts` does."""
+
+Shares = Mapping[str, float]
+"""In percent, by what the paper calls them; NaN where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +96,32 @@ def find_unlabelled(scans: Path, run: Path) -> Unlabelled:
 def refreshes(run: Path) -> dict[int, Path]:
     """The files of maps by step, in order."""
     return {int(file.stem): file for file in sorted((run / "maps").glob("*.npz"))}
+
+
+def judge_labels(run: Path, truth: Callable[[], Mapping[str, Array]]) -> dict[int, Shares]:
+    """How good a run's pseudo-labels are, by step of every refresh; once, for its folder keeps what was found.
+
+    Args:
+        run: the run's folder, with maps or with what was found in them.
+        truth: gives the true labels, where they have to be looked at.
+    """
+    file = run / JUDGED
+    if not file.exists():
+        counts = {step: count_pixels(maps, truth()) for step, maps in refreshes(run).items()}
+        found = {
+            step: {title: _percent(getattr(one, name)) for title, name in SHARES.items()}
+            for step, one in counts.items()
+        }
+        write_atomically(file, (json.dumps(found, indent=1) + "\n").encode())
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    return {
+        int(step): {title: nan if value is None else value for title, value in shares.items()}
+        for step, shares in kept.items()
+    }
+
+
+def _percent(share: float) -> float | None:
+    return None if isnan(share) else 100 * float(share)
 
 
 def count_pixels(file: Path, truth: Mapping[str, Array]) -> Counts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from math import isnan
 from pathlib import Path
 from statistics import mean, stdev
@@ -12,16 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coranet.experiments.paper.figures import FIGURES, SOURCES
-from coranet.metrics import Counts
+from coranet.experiments.paper.small import JUDGED
 from coranet.report.curves import INKS, mark_steps
 from coranet.report.figures.found import Found, by_set, find_runs, missing_words
-from coranet.report.figures.kept_labels import count_pixels, find_unlabelled, refreshes
+from coranet.report.figures.kept_labels import SHARES, Shares, find_unlabelled, judge_labels
 from coranet.report.paint import TEXT, WIDTH, Picture, plain
 
-SHARES = {"PPV": "ppv", "TPR": "tpr", "CSI": "jaccard"}
-"""As the paper calls them, and as `Counts` does."""
-
-Measured = Mapping[str, Mapping[int, Mapping[int, Counts]]]
+Measured = Mapping[str, Mapping[int, Mapping[int, Shares]]]
 """By source, step and seed."""
 
 ABOUT = (
@@ -33,36 +31,35 @@ ABOUT = (
 
 
 def measure(found: Found, *, first: bool) -> Measured:
-    """Pixels of each source's pseudo-labels, of the first refresh of each run or of all."""
-    some = next(run for by_seed in found.runs.values() for run in by_seed.values())
-    truth = find_unlabelled(found.scans, some).truth()
-    measured: dict[str, dict[int, dict[int, Counts]]] = {}
+    """Each source's pseudo-labels, of the first refresh of each run or of all."""
+    truth = cache(lambda: find_unlabelled(found.scans, found.some_run).truth())
+    measured: dict[str, dict[int, dict[int, Shares]]] = {}
     for label, by_seed in found.runs.items():
         steps = measured.setdefault(label, {})
         for seed, run in by_seed.items():
-            for step, file in list(refreshes(run).items())[: 1 if first else None]:
-                steps.setdefault(step, {})[seed] = count_pixels(file, truth)
+            for step, shares in list(judge_labels(run, truth).items())[: 1 if first else None]:
+                steps.setdefault(step, {})[seed] = shares
     return measured
 
 
 def rows_of(found: Found, measured: Measured) -> list[Mapping[str, str | float]]:
     """One for each source, step and seed, in percent."""
 
-    def row(label: str, step: int, seed: int, counts: Counts) -> Mapping[str, str | float]:
-        shares = {title: round(100 * float(getattr(counts, share)), 4) for title, share in SHARES.items()}
-        return {"setting": found.setting.name, "source": label, "step": step, "seed": seed, **shares}
+    def row(label: str, step: int, seed: int, shares: Shares) -> Mapping[str, str | float]:
+        rounded = {title: round(share, 4) for title, share in shares.items()}
+        return {"setting": found.setting.name, "source": label, "step": step, "seed": seed, **rounded}
 
     return [
-        row(label, step, seed, counts)
+        row(label, step, seed, shares)
         for label, steps in measured.items()
         for step, by_seed in steps.items()
-        for seed, counts in by_seed.items()
+        for seed, shares in by_seed.items()
     ]
 
 
 def draw_first(root: Path) -> list[Picture]:
     """Figure 3: bars, one picture a set."""
-    every = [one for needs in FIGURES["fig3"].needs for one in find_runs(root, needs, SOURCES, "maps")]
+    every = [one for needs in FIGURES["fig3"].needs for one in find_runs(root, needs, SOURCES, "maps", JUDGED)]
     return [_draw_first(scans, found) for scans, found in by_set(every).items()]
 
 
@@ -71,9 +68,9 @@ def _draw_first(scans: str, found: Sequence[Found]) -> Picture:
     grid = figure.subplots(len(found), len(SHARES), squeeze=False, sharey=True)
     measured = [measure(one, first=True) for one in found]
     for line, one, sources in zip(grid, found, measured, strict=True):
-        first = {label: [c for each in steps.values() for c in each.values()] for label, steps in sources.items()}
-        for axes, (title, share) in zip(line, SHARES.items(), strict=True):
-            _bars(axes, {label: _percent(counts, share) for label, counts in first.items()})
+        first = {label: [one for each in steps.values() for one in each.values()] for label, steps in sources.items()}
+        for axes, title in zip(line, SHARES, strict=True):
+            _bars(axes, {label: _known(shares, title) for label, shares in first.items()})
             axes.set_title(title, fontsize=TEXT + 1)
         line[0].set_ylabel(f"{plain(one.setting.name)}\n%", fontsize=TEXT)
     caption = (
@@ -87,16 +84,16 @@ def _draw_first(scans: str, found: Sequence[Found]) -> Picture:
 def draw_course(root: Path) -> list[Picture]:
     """Figure 4: lines over steps, one picture a set."""
     (needs,) = FIGURES["fig4"].needs
-    return [_draw_course(found) for found in find_runs(root, needs, SOURCES, "maps")]
+    return [_draw_course(found) for found in find_runs(root, needs, SOURCES, "maps", JUDGED)]
 
 
 def _draw_course(found: Found) -> Picture:
     figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
     panels = figure.subplots(1, len(SHARES))
     measured = measure(found, first=False)
-    for axes, (title, share) in zip(panels, SHARES.items(), strict=True):
+    for axes, title in zip(panels, SHARES, strict=True):
         for ink, (label, steps) in zip(INKS, measured.items(), strict=False):
-            every = {step: _percent(by_seed.values(), share) for step, by_seed in steps.items()}
+            every = {step: _known(by_seed.values(), title) for step, by_seed in steps.items()}
             by_step = {step: values for step, values in every.items() if values}
             if by_step:
                 _line(axes, by_step, label, ink)
@@ -121,8 +118,12 @@ def _bars(axes: Axes, values: Mapping[str, Sequence[float]]) -> None:
         height, spread = mean(seeds), _spread(seeds)
         axes.bar(place, height, color=ink, width=0.7, label=plain(label))
         if spread:
-            axes.errorbar(place, height, yerr=spread, color="black", capsize=4, linewidth=1.2)
-        axes.text(place, height + spread + 1.5, f"{height:.1f}", ha="center", fontsize=TEXT)
+            whole = [
+                [min(spread, height)],
+                [min(spread, 100 - height)],
+            ]  # a share is no less than 0 % and no more than all
+            axes.errorbar(place, height, yerr=whole, color="black", capsize=4, linewidth=1.2)
+        axes.text(place, min(height + spread, 100) + 1.5, f"{height:.1f}", ha="center", fontsize=TEXT)
     axes.set_xticks(range(len(values)), [plain(label).replace(" ", "\n") for label in values], fontsize=TEXT)
     axes.set(ylim=(0, 112), yticks=range(0, 101, 25), xlim=(-0.6, len(values) - 0.4))
     axes.tick_params(labelsize=TEXT)
@@ -136,13 +137,13 @@ def _line(axes: Axes, by_step: Mapping[int, Sequence[float]], label: str, ink: s
     spread = np.array([_spread(values) for values in by_step.values()])
     axes.plot(steps, middle, color=ink, marker="o", markersize=4, label=plain(label))
     if spread.any():
-        axes.fill_between(steps, middle - spread, middle + spread, color=ink, alpha=0.15, linewidth=0)
+        low, high = np.clip([middle - spread, middle + spread], 0, 100)
+        axes.fill_between(steps, low, high, color=ink, alpha=0.15, linewidth=0)
 
 
-def _percent(counts: Iterable[Counts], share: str) -> list[float]:
+def _known(shares: Iterable[Shares], title: str) -> list[float]:
     """Of each seed that has a value."""
-    values = [float(getattr(one, share)) for one in counts]
-    return [100 * value for value in values if not isnan(value)]
+    return [one[title] for one in shares if not isnan(one[title])]
 
 
 def _spread(values: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ from coranet.experiments.paper.settings import Block, Row, Table
 from coranet.experiments.paper.tables import DICE
 from coranet.report.curves import INKS
 from coranet.report.paint import TEXT, WIDTH, Picture
-from coranet.report.paper import Line, Part, read_table, table_rows
+from coranet.report.paper import UNLIKE, Line, Part, read_table, table_rows
 from coranet.report.runs import Json
 from coranet.report.studies.sheet import Numbers, Sheet, seeds_in_words, spread, title_of
 
@@ -178,17 +178,23 @@ def _trained(part: Part, held: Mapping[str, Sequence[Json]]) -> Sheet:
                 "mask": line.row.label,
                 "run": f"{run.parent.name}/{run.name}",
                 "dsc": dice,
-                **{f"held_{moment}": found[at]["held"] for moment, found in looks.items() if at < len(found)},
+                **_held_in(run),
             }
-            for at, (run, dice) in enumerate(zip(line.runs, line.cells["dsc"].ours, strict=True))
+            for run, dice in zip(line.runs, line.cells["dsc"].ours, strict=True)
         ]
     return Sheet(
         title=f"{title_of(part.scans)}: trained with other masks of CRM's size",
         scans=part.scans,
         rows=rows,
         numbers=numbers,
-        note=TRAINED_NOTE,
+        note=f"{TRAINED_NOTE} {UNLIKE}" if part.unlike else TRAINED_NOTE,
     )
+
+
+def _held_in(run: Path) -> Numbers:
+    """What a run's mask held at both moments; nothing where it was not looked at."""
+    found = _read(run)
+    return {f"held_{moment}": look["held"] for moment, (look,) in looks_of([found]).items()} if found else {}
 
 
 def _draw(part: Part, looks: Looks) -> Picture:
