@@ -20,6 +20,8 @@ from coranet.experiments.paper.tables import TABLES
 from coranet.report.numbers import markdown
 from coranet.report.paper import Line, Part, read_table, table_markdown
 from coranet.report.seeds import Standing, comparison_text, standings, write_comparison
+from coranet.report.studies import STUDIES
+from coranet.report.studies.sheet import sheets_markdown
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
@@ -29,8 +31,10 @@ BEGIN, END = "<!-- made by results/section.py{} -->\n", "<!-- until here -->\n"
 
 RANKINGS = {"phantom": 3, "acdc": 1, "dan": 8, "sassnet": 3}
 """Seeds of each; the last two take a method apart."""
-PAPER = ("table4", "table5", "table7", "table8", "table9")
+PAPER = ("table2", "table3", "table4", "table5", "table6", "table7", "table8", "table9")
 """Tables of the paper that runs in `paper` fill."""
+STUDIED = {"masks": ("paper", "masks-*"), "efficiency": ("efficiency", "*-seed*")}
+"""Studies: the folder of their settings, and their own runs there. Runs that are timed had the device for themselves."""
 SHOWN = ("run", "DSC %, mean ± std over seeds", "each seed", "HD95 mm")
 REAL = {
     "supervised": ("Supervised", "V-Net"),
@@ -160,6 +164,20 @@ def sunnybrook() -> str:
     )
 
 
+def uncertainty() -> str:
+    """What CRM's region holds on Sunnybrook, beside as many of the least confident pixels."""
+    run = HERE / "paper/sunnybrook-1to1/coranet-seed0"
+    first, last = (
+        f"{100 * look['held']:.0f} % for the {100 * look['softmax']:.0f} %"
+        for look in json.loads((run / "held.json").read_text())["looks"]
+    )
+    return (
+        "Of the errors in pseudo-labels the region where the conservative and the radical head disagree holds "
+        f"{first} that\nas many of the least confident pixels hold at the first refresh, and {last} at the last (one seed, "
+        f"commit {made_by(run)['commit']})"
+    )
+
+
 def real() -> str:
     """Rows of the paper's table on ACDC and of its table on volumes, beside each other."""
     parts = [part for name in ("table9", "table5") for part in paper_parts(name)]
@@ -223,6 +241,7 @@ def section() -> str:
         missed=missed(),
         ranking=ranking_said(),
         sunnybrook=sunnybrook(),
+        uncertainty=uncertainty(),
         commit=commit,
     )
 
@@ -243,12 +262,20 @@ def paper_table(name: str) -> str:
     return f"{rows.strip()}\n\nCommits: {'. '.join(made)}."
 
 
+def study(name: str) -> str:
+    """What runs say in a study, without its title, and the commits that they were run at."""
+    folder, own = STUDIED[name]
+    _, _, rows = sheets_markdown(name, STUDIES[name](HERE / folder)).partition("\n\n")
+    _, commits = made_with(sorted((HERE / folder).glob(f"*/{own}")))
+    return f"{rows.strip()}\n\nCommit: {commits}."
+
+
 def made_parts() -> dict[Path, dict[str, str]]:
     """What is made in which page, by the name that its place there has."""
     return {
         README: {"": section()},
         RANKING: {f", {folder}": ranking_table(folder) for folder in RANKINGS},
-        EVIDENCE: {f", {name}": paper_table(name) for name in PAPER},
+        EVIDENCE: {f", {name}": paper_table(name) for name in PAPER} | {f", {name}": study(name) for name in STUDIED},
     }
 
 
