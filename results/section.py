@@ -167,14 +167,12 @@ def sunnybrook() -> str:
 def uncertainty() -> str:
     """What CRM's region holds on Sunnybrook, beside as many of the least confident pixels."""
     run = HERE / "paper/sunnybrook-1to1/coranet-seed0"
-    first, last = (
-        f"{100 * look['held']:.0f} % for the {100 * look['softmax']:.0f} %"
-        for look in json.loads((run / "held.json").read_text())["looks"]
-    )
+    looks = json.loads((run / "held.json").read_text())["looks"]
+    first, last = ([f"{100 * look[by]:.0f}" for by in ("held", "softmax")] for look in looks)
     return (
-        "Of the errors in pseudo-labels the region where the conservative and the radical head disagree holds "
-        f"{first} that\nas many of the least confident pixels hold at the first refresh, and {last} at the last (one seed, "
-        f"commit {made_by(run)['commit']})"
+        "The region where the conservative and the radical head disagree holds "
+        f"{first[0]} % of the errors in the first pseudo-labels,\nas many of the least confident pixels hold {first[1]} %; "
+        f"at the last refresh it is {last[0]} and {last[1]} % (one seed, commit {made_by(run)['commit']})"
     )
 
 
