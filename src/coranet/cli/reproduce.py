@@ -32,7 +32,8 @@ class Reproduce:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/paper")
     """Where runs, tables/, figures/ and a page go; `coranet report` makes one page of all that is there."""
     sets: Annotated[str | None, tyro.conf.arg(metavar="A,B", help_behavior_hint="(default: all that are there)")] = None
-    """Use only these sets: sunnybrook, acdc-lv, acdc, la, hippocampus, ..."""
+    """Use only these sets: sunnybrook, acdc-lv, acdc (14 labelled patients), acdc-7, acdc-peng (the paper's fifth), la,
+    hippocampus, ..."""
     methods: Annotated[str | None, tyro.conf.arg(metavar="A,B", help_behavior_hint="(default: every row)")] = None
     """Run only these rows, named as in the tables' column `method`: supervised, coranet[regions=tta], ...; the others are
     shown where they are finished, and as missing where not."""

@@ -56,7 +56,7 @@ class Request:
     def sets(self) -> Mapping[str, Path | None]:
         """The folder of every set there is; generated ones have none yet."""
         if self.short:
-            return {role.short: None for role in ROLES.values()}
+            return {role.short: None for role in ROLES.values() if role.short}
         data = self.data or (Path(os.environ[DATA]) if os.environ.get(DATA) else None)
         if data is None:
             raise InputError(

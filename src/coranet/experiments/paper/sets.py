@@ -46,6 +46,8 @@ class Scans:
     """The classes that are kept, by value, renumbered from 1; all where none are named."""
     protocol: str | None = None
     """Whose lists of patients are used; without one, patients are drawn with seed 0, one in five for test."""
+    one_part: bool = False
+    """Laid out with all cases in imagesTr, where its protocol tests on cases of both parts."""
     options: Options = TEXT_2D
     """Of every run but for its length."""
     steps: int | None = None
@@ -107,25 +109,23 @@ SETS: dict[str, Scans] = {
             objects={3: "LV"},
             steps=4_000,
         ),
-        Scans(
-            name="acdc",
-            title="ACDC",
-            readers=("folder", "acdc"),
-            folders=("acdc", "ACDC"),
-            known_by="protocol acdc:14",
-            protocol="acdc",
-            options=Options(preset="acdc", dims=2, overrides=(("net.width", "16"),)),
-            steps=12_000,
-        ),
-        Scans(
-            name="acdc-peng",
-            title="ACDC, a fifth of the patients labelled",
-            readers=("folder", "acdc"),
-            folders=("acdc", "ACDC"),
-            known_by="protocol acdc:14",
-            protocol="acdc-peng",
-            options=Options(preset="acdc", dims=2, overrides=(("net.width", "16"),)),
-            steps=12_000,
+        *(
+            Scans(
+                name=name,
+                title=title,
+                readers=("folder", "acdc"),
+                folders=("acdc", "ACDC"),
+                known_by="protocol acdc:14",
+                protocol=protocol,
+                one_part=protocol != "acdc",
+                options=Options(preset="acdc", dims=2, overrides=(("net.width", "16"),)),
+                steps=12_000,
+            )
+            for name, title, protocol in (
+                ("acdc", "ACDC", "acdc"),
+                ("acdc-7", "ACDC, 7 labelled patients", "acdc"),
+                ("acdc-peng", "ACDC, a fifth of the patients labelled", "acdc-peng"),
+            )
         ),
         Scans(
             name="la",
@@ -210,7 +210,7 @@ def lay_out(scans: Scans, source: Path | None, home: Path) -> Path:
     Raises:
         InputError: the set cannot be read.
     """
-    whole = not scans.objects
+    whole = not (scans.objects or scans.one_part)
     if source is not None and whole and (source / "dataset.json").exists() and "folder" in scans.readers:
         return source
     place, told = home / scans.name, str(source.resolve()) if source else ""
@@ -224,7 +224,7 @@ def lay_out(scans: Scans, source: Path | None, home: Path) -> Path:
         beside = home / f".{scans.name}-{uuid4().hex}"
         try:
             dataset = _dataset(scans, source, beside / "source")
-            _write(dataset, scans.objects, beside / "made", told)
+            _write(dataset, scans, beside / "made", told)
             (beside / "made").replace(place)
         except OSError as error:
             if not (place / "dataset.json").exists():  # else another process made the same one meanwhile
@@ -246,20 +246,21 @@ def _dataset(scans: Scans, source: Path | None, beside: Path) -> Dataset:
     raise InputError(f"{source}: is not {scans.title}. Give the folder that it lies in with --data.")
 
 
-def _write(dataset: Dataset, objects: Mapping[int, str], root: Path, source: str) -> None:
-    kept = objects or {value: name for value, name in dataset.classes.items() if value}
+def _write(dataset: Dataset, scans: Scans, root: Path, source: str) -> None:
+    kept = scans.objects or {value: name for value, name in dataset.classes.items() if value}
     root.mkdir(parents=True)
     patients = {}
     for case in dataset.cases:
+        part = "Tr" if scans.one_part else case.part
         images, label = [image.read() for image in case.images], case.label.read() if case.label else None
         for channel, image in enumerate(images):
-            _put(root / f"images{case.part}" / f"{case.name}_{channel:04d}.nii.gz", image.array, image)
+            _put(root / f"images{part}" / f"{case.name}_{channel:04d}.nii.gz", image.array, image)
         if label is not None:
             classes = label_values(label)
             values = np.zeros_like(classes)
             for number, value in enumerate(kept, start=1):
                 values[classes == value] = number
-            _put(root / f"labels{case.part}" / f"{case.name}.nii.gz", values, label)
+            _put(root / f"labels{part}" / f"{case.name}.nii.gz", values, label)
         patients[case.name] = case.patient
     about = {
         "name": dataset.name,

@@ -25,8 +25,9 @@ class Setting:
     @property
     def name(self) -> str:
         """Of its folder."""
-        parts = (self.scans, self.share.replace(":", "to").replace("%", "percent"), self.net, self.recipe)
-        return "-".join(part for part in parts if part)
+        share = self.share.replace(":", "to").replace("%", "percent")
+        told = "" if self.scans.endswith(f"-{share}") else share  # acdc-7 says how many are labelled
+        return "-".join(part for part in (self.scans, told, self.net, self.recipe) if part)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +78,9 @@ class Role:
     """What a table is about, and the sets that can show it: the paper's own first, then those that stand for it."""
 
     own: str
-    stand_ins: tuple[str, ...]
-    short: str
-    """The phantom that stands for it in `--short`."""
+    stand_ins: tuple[str, ...] = ()
+    short: str = ""
+    """The phantom that stands for it in `--short`; none where another role's shows the same."""
     shares: Mapping[str, str] = field(default_factory=dict)
     """By set, where the block has none or the set has no such share."""
 
@@ -93,12 +94,9 @@ ROLES: dict[str, Role] = {
         short="phantom-3d",
         shares={"pancreas-3d": "12", "la": "16", "hippocampus": "1:4", "phantom-3d": "1:4"},
     ),
-    "hearts": Role(
-        own="acdc",
-        stand_ins=(),
-        short="phantom-hearts",
-        shares={"acdc": "14", "phantom-hearts": "1:4"},
-    ),
+    "hearts": Role(own="acdc", short="phantom-hearts", shares={"acdc": "14", "phantom-hearts": "1:4"}),
+    "hearts, few labels": Role(own="acdc-7", shares={"acdc-7": "7"}),
+    "hearts, the paper's share": Role(own="acdc-peng", shares={"acdc-peng": "20%"}),
 }
 
 RECIPES: dict[str, Options] = {
