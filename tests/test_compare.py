@@ -370,3 +370,20 @@ def test_seeds_in_words(repeats):
     assert second[title].endswith(f"], p = {found.ahead.p:.3f}")
     assert second["DSC %, mean ± std over seeds"] == f"{50 * sum(found.each):.1f} ± {100 * found.std:.1f}"
     assert "±" not in seeds_text(repeats[:1])[1]["DSC %, mean ± std over seeds"]
+
+
+@pytest.mark.parametrize("best", [False, True])
+def test_weights_that_did_best_on_validation_cases_are_scored_beside_the_last(scans, small, tmp_path, best):
+    cases = read_folder(scans).cases
+    labelled = [case.name for case in cases if case.part == "Tr" and case.label is not None]
+    test = [case.name for case in cases if case.part == "Ts"]
+    split = {"labelled": labelled[:2], "unlabelled": [], "val": labelled[2:], "test": test}
+    (tmp_path / "split.json").write_text(json.dumps(split))
+    options = small(steps=6, split=tmp_path / "split.json", overrides=(("train.checks", "3"),))
+    made = compare.prepare(scans, tmp_path / "out", "supervised", 1, options, lambda *_: None, lambda *_: None)
+    job = Job("supervised", 0)
+    assert jobs.attempt(replace(made, best=best), job, say=lambda line: None) is None
+    chosen = made.folder(job) / "scores-best.csv"
+    assert chosen.exists() == best
+    if best:
+        assert set(Scores.read_csv(chosen).by_case("dsc")) == set(test)

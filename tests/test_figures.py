@@ -23,6 +23,7 @@ from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from coranet.cli.report import Report
 from coranet.data.build import cached_store
 from coranet.data.datasets.folder import read_folder
 from coranet.data.kept import read_maps
@@ -36,10 +37,16 @@ from coranet.experiments.paper.reproduce import Request, prepare
 from coranet.experiments.paper.settings import Setting
 from coranet.experiments.paper.small import JUDGED, keep_small
 from coranet.experiments.paper.tables import COSTS, TABLES
-from coranet.report import write_evidence
+from coranet.report import judge_sources, write_evidence
 from coranet.report.figures import DRAW
 from coranet.report.figures.contours import COLOURS, TRUTH
-from coranet.report.figures.kept_labels import count_pixels, find_unlabelled, middling_case, refreshes
+from coranet.report.figures.kept_labels import (
+    count_pixels,
+    find_unlabelled,
+    judge_labels,
+    middling_case,
+    refreshes,
+)
 from coranet.report.figures.opposite_costs import choose_by_agreement
 from coranet.report.figures.panels import YELLOW
 from coranet.report.paint import Picture
@@ -190,6 +197,7 @@ def test_numbers_behind_bars_and_lines_are_beside_them(root: Path) -> None:
 
 
 def test_what_pseudo_labels_were_worth_is_kept_without_maps_and_scans(root: Path, tmp_path: Path) -> None:
+    judge_sources(root)
     drawn = {name: DRAW[name](root) for name in ("fig3", "fig4")}
     keep_small(root, tmp_path)
     assert not list(tmp_path.rglob("*.npz"))
@@ -199,6 +207,44 @@ def test_what_pseudo_labels_were_worth_is_kept_without_maps_and_scans(root: Path
         assert again.numbers == picture.numbers
         assert again.caption == picture.caption
     assert DRAW["fig5"](tmp_path) == []  # maps are what it shows
+
+
+def test_a_report_that_keeps_looks_at_pseudo_labels_first(root: Path, tmp_path: Path) -> None:
+    for file in root.rglob(JUDGED):
+        file.unlink()
+    Report(runs=root, keep=tmp_path / "kept")()
+    assert len(list((tmp_path / "kept").rglob(JUDGED))) == 3 * len(SOURCES)  # two seeds at 1 : 1, one at 1 : 4
+
+
+def test_maps_whose_scans_are_gone_hide_no_table(root: Path, tmp_path: Path) -> None:
+    judge_sources(root)
+    copy = copy_of(root, tmp_path)
+    shutil.rmtree(copy / "scans")
+    for setting in (ONE, FOUR):
+        about = json.loads((copy / setting.name / "compare.json").read_text())
+        (copy / setting.name / "compare.json").write_text(json.dumps(about | {"data": str(tmp_path / "gone")}))
+    (copy / ONE.name / run_name(SOURCES["CRM"], 0) / JUDGED).unlink()
+    (picture,) = DRAW["fig4"](copy)
+    assert "Missing, for want of finished runs: CRM in phantom-1to1 with seed 0." in picture.caption
+    for file in copy.rglob(JUDGED):
+        file.unlink()
+    assert DRAW["fig3"](copy) == []
+    page, _ = write_evidence(copy, ("fig3", "fig4", "table2"))
+    assert page.is_file()
+
+
+def test_what_has_no_precision_is_kept_as_none(root: Path, tmp_path: Path) -> None:
+    run = root / ONE.name / run_name(SOURCES["CRM"], 0)
+    shutil.copytree(run / "maps", tmp_path / "maps")
+    for file in (tmp_path / "maps").glob("*.npz"):
+        with np.load(file) as kept:
+            maps = dict(kept)
+        np.savez_compressed(file, **(maps | {"label": np.zeros_like(maps["label"])}))
+    truth = find_unlabelled(root / "scans" / "phantom", run).truth()
+    for found in (judge_labels(tmp_path, lambda: truth), judge_labels(tmp_path, dict)):  # the second time it is read
+        assert list(found) == list(STEPS)
+        assert all(np.isnan(one["PPV"]) and one["TPR"] == one["CSI"] == 0 for one in found.values())
+    assert "NaN" not in (tmp_path / JUDGED).read_text()
 
 
 def test_no_share_is_drawn_below_0_or_above_100(root: Path, tmp_path: Path) -> None:

@@ -194,7 +194,8 @@ def test_a_folder_in_our_layout_is_used_as_it_is(scans, tmp_path):
 def test_a_protocol_may_test_on_cases_of_both_parts(scans, tmp_path):
     """ACDC as the field splits it, 20 patients apart, of which the paper's share trains on some and tests on others."""
     apart = find_protocol("acdc:14").test
-    image, label = (next((scans / part).glob("*.nii.gz")) for part in ("imagesTr", "labelsTr"))
+    label = next((scans / "labelsTr").glob("*.nii.gz"))
+    image = scans / "imagesTr" / label.name.replace(".nii.gz", "_0000.nii.gz")
     shutil.copytree(
         scans, place := tmp_path / "acdc", ignore=lambda *_: ["imagesTr", "labelsTr", "imagesTs", "labelsTs"]
     )
@@ -203,6 +204,9 @@ def test_a_protocol_may_test_on_cases_of_both_parts(scans, tmp_path):
         for folder, file, source in ((f"images{part}", f"{name}_0000", image), (f"labels{part}", name, label)):
             (place / folder).mkdir(exist_ok=True)
             (place / folder / f"{file}.nii.gz").symlink_to(source)
+    request = Request(out=tmp_path / "out", cache=tmp_path / "cache", steps=2, seeds=1, device="cpu")
+    made = prepare(Setting(scans="acdc", share="7", recipe="modern"), ("supervised",), place, request)
+    assert made.best  # the protocol has validation cases
     laid = {name: lay_out(SETS[name], place, tmp_path / "home") for name in ("acdc-7", "acdc-peng")}
     assert laid["acdc-7"] == place
     for name, share, sizes in (("acdc-7", "7", (7, 63, 10, 20)), ("acdc-peng", "20%", (15, 60, 0, 25))):
@@ -332,7 +336,7 @@ def test_seeds_are_averaged_and_cases_compared(made, tmp_path):
     assert table_rows(part)[0]["seeds"] == "2"
 
 
-def test_rows_of_other_numbers_of_seeds_are_compared_over_those_they_share(tmp_path):
+def test_rows_of_different_seeds_are_compared_over_those_they_share(tmp_path):
     for seed, dice in enumerate((0.5, 0.8)):
         _scored(tmp_path, "phantom-1to4", "coranet", seed, {"a": dice, "b": dice})
     (alone,) = read_table(tmp_path, TABLES["table7"])
@@ -341,7 +345,7 @@ def test_rows_of_other_numbers_of_seeds_are_compared_over_those_they_share(tmp_p
     (part,) = read_table(tmp_path, TABLES["table7"])
     line = next(line for line in part.lines if line.row.label == "U-Net")
     assert line.ahead.difference == pytest.approx(0.1)
-    assert "seeds" in part.note
+    assert "different seeds" in part.note
     assert part.note in table_markdown(TABLES["table7"], [part])
 
 
@@ -414,6 +418,18 @@ def test_a_set_without_a_finished_run_hides_none_that_has_one(tmp_path):
         (tmp_path / begun / "compare.json").write_text("{}")
     (part,) = read_table(tmp_path, TABLES["table2"])
     assert part.scans == "sunnybrook"
+
+
+def test_the_checkpoint_chosen_on_validation_cases_stands_beside_the_last(tmp_path):
+    _scored(tmp_path, "sunnybrook-1to4", "supervised", 0, {"a": 0.5})
+    _scored(tmp_path, "sunnybrook-1to4", "coranet", 0, {"a": 0.6})
+    chosen = tmp_path / "sunnybrook-1to4" / "supervised-seed0"
+    (part,) = read_table(tmp_path, TABLES["table7"])
+    assert not any("chosen" in column for row in table_rows(part) for column in row)
+    (chosen / "scores-best.csv").write_text((chosen / "scores.csv").read_text().replace("0.5", "0.7"))
+    (part,) = read_table(tmp_path, TABLES["table7"])
+    beside = {row["row"]: row["DSC %, chosen on validation"] for row in table_rows(part)}
+    assert (beside["U-Net"], beside["Ours"]) == ("70.00", "–")
 
 
 def test_hearts_are_told_by_value_whatever_a_folder_calls_them(tmp_path):
@@ -496,6 +512,21 @@ def test_every_table_and_figure_runs_end_to_end(name, capsys, tmp_path_factory):
         capsys, "reproduce", name, "--short", "--device", "cpu", "--out", home / "out", "--cache", home / "cache"
     )
     assert code == 0, err
+    assert (home / "out" / f"{name}.html").stat().st_size > 1_000
+    made = list((home / "out").glob(f"tables/{name}.md")) + list((home / "out").glob(f"figures/{name}*.png"))
+    assert made
+    assert all("missing" not in file.read_text() for file in made if file.suffix == ".md")
+
+
+@pytest.mark.slow
+def test_runs_may_go_side_by_side(capsys, tmp_path):
+    asked = ("reproduce", "fig1", "--short", "--steps", 2, "--device", "cpu", "--cache", tmp_path / "cache")
+    for jobs, out in ((1, "one"), (2, "two")):
+        code, _, err = run(capsys, *asked, "--jobs", jobs, "--out", tmp_path / out)
+        assert code == 0, err
+    one, two = (sorted((tmp_path / out).glob("*/*/scores.csv")) for out in ("one", "two"))
+    assert [file.read_bytes() for file in one] == [file.read_bytes() for file in two]
+    assert len(one) == 2
 
 
 def test_labels_that_are_written_lie_on_their_images(hearts):

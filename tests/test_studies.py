@@ -385,4 +385,4 @@ def test_what_a_mask_held_stands_beside_the_run_it_was_looked_at_in(made, tmp_pa
     held = {line["run"].split("/")[1]: line.get("held_first") for line in sheet.numbers if line["mask"] == "random"}
     looks = json.loads((place / "masks-random-seed1" / "held.json").read_text())["looks"]
     assert held == {"masks-random-seed0": None, "masks-random-seed1": looks[0]["held"]}
-    assert "numbers of seeds" in sheet.note
+    assert "different seeds" in sheet.note

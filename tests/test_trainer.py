@@ -422,3 +422,11 @@ def test_maps_of_every_refresh_are_kept_where_asked_for(scans, small, tmp_path):
     together = [image.ravel() for images in maps["label"].values() for image in images]
     assert torch.equal(flat, torch.from_numpy(np.concatenate(together)))
     assert not (train(scans, tmp_path / "without", small()) / "maps").exists()
+
+
+@pytest.mark.parametrize("absent", ["pretrain_epochs", "selftrain_epochs"])
+def test_a_phase_of_no_length_is_left_out(scans, small, tmp_path, absent):
+    options = small(method="coranet", steps=4, overrides=((f"method.{absent}", "0"),))
+    out = train(scans, tmp_path / "run", options)
+    phases = {line["phase"] for line in records(out)}
+    assert phases == {"pretrain", "selftrain"} - {absent.removesuffix("_epochs")}

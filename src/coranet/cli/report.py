@@ -16,7 +16,8 @@ class Report:
     runs: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
     """The folder that `coranet reproduce --out` made, or a copy of the small files of its runs."""
     keep: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="(optional)")] = None
-    """Copy the small files of every finished run there first (settings, log in parts, scores), and report on the copy."""
+    """Copy the small files of every finished run there first (settings, log in parts, scores, and what their pseudo-labels
+    were worth), and report on the copy."""
 
     def __call__(self) -> int:
         """Write."""
@@ -24,9 +25,10 @@ class Report:
         from coranet.cli.show import say
         from coranet.experiments.paper.reproduce import NAMES
         from coranet.experiments.paper.small import keep_small
-        from coranet.report import show_evidence, write_evidence
+        from coranet.report import judge_sources, show_evidence, write_evidence
 
         if self.keep is not None:
+            judge_sources(self.runs)
             count = keep_small(self.runs, self.keep)
             say(f"Kept what is small of {count} runs: {self.keep}")
         page, parts = write_evidence(self.keep or self.runs, NAMES)

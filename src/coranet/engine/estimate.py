@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def estimate_seconds(trainer: Trainer) -> float:
     """For the steps that are left, with relabelling and validation."""
     nets, timeline, train = copy.deepcopy(trainer.nets), trainer.timeline, trainer.run.train
-    ahead = [(s, s.stop - max(s.start, trainer.done)) for s in timeline if s.stop > trainer.done]
+    ahead = [(s, s.stop - max(s.start, trainer.done)) for s in timeline if s.stop > max(s.start, trainer.done)]
     per_window, memory = _look(trainer, nets)
     seconds = sum(left * _step_seconds(trainer, nets, memory, stretch) for stretch, left in ahead)
     predictor = trainer.predictor()

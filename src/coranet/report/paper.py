@@ -26,7 +26,7 @@ PUBLISHED = (
 )
 
 UNLIKE = (
-    "Rows have other numbers of seeds: means are over all a row has, and what it is ahead by is over those it shares with "
+    "Rows have different seeds: means are over all a row has, and what it is ahead by is over those it shares with "
     "the row it is held against."
 )
 
@@ -90,8 +90,9 @@ class Part:
 
     @property
     def unlike(self) -> bool:
-        """Whether rows that are there have other numbers of seeds."""
-        return len({len(line.runs) for line in self.lines if line.runs}) > 1
+        """Whether rows that are there have different seeds."""
+        seeds = {tuple(run.name.rpartition("-seed")[2] for run in line.runs) for line in self.lines if line.runs}
+        return len(seeds) > 1
 
 
 def read_table(root: Path, table: Table) -> tuple[Part, ...]:

@@ -9,11 +9,11 @@ from coranet.report.figures.contours import draw_endocardium, draw_pancreas
 from coranet.report.figures.framework import draw_framework
 from coranet.report.figures.hearts import draw_hearts
 from coranet.report.figures.opposite_costs import draw_opposites
-from coranet.report.figures.sources import draw_course, draw_first
+from coranet.report.figures.sources import draw_course, draw_first, judge_sources
 from coranet.report.figures.uncertain import draw_costs, draw_refreshes
 from coranet.report.paint import Picture
 
-__all__ = ["DRAW", "Draw"]
+__all__ = ["DRAW", "Draw", "judge_sources"]
 
 Draw = Callable[[Path], Sequence[Picture]]
 """From a folder of finished runs to pictures, none where runs are missing."""

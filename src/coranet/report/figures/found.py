@@ -26,10 +26,16 @@ class Found:
     setting: Setting
     folder: Path
     """Of the setting."""
-    scans: Path
-    """The set in nnU-Net's layout, with labels of unlabelled cases too; it may be gone where runs are kept without maps."""
+    place: Path | None
+    """Of the scans; None where they are gone, and what is needed of them was written down."""
     runs: Mapping[str, Mapping[int, Path]]
     """By what the figure calls a method, and by seed."""
+
+    @property
+    def scans(self) -> Path:
+        """The set in nnU-Net's layout, with labels of unlabelled cases too."""
+        assert self.place is not None
+        return self.place
 
     @property
     def words(self) -> str:
@@ -102,10 +108,16 @@ def _find(root: Path, role: str, setting: Setting, methods: Mapping[str, str], l
     runs = {label: dict(_finished(folder, method, left)) for label, method in methods.items()}
     if not any(runs.values()) or not (folder / SETTINGS).exists():
         return None
-    scans = _scans(root, setting)
-    if not scans.is_dir() and JUDGED not in left:
-        return None
-    return Found(role=role, setting=setting, folder=folder, scans=scans, runs=runs)
+    place = _scans(root, setting)
+    if place is None:  # what was looked at while they were there is enough for some figures
+        runs = {label: _judged(found) if JUDGED in left else {} for label, found in runs.items()}
+        if not any(runs.values()):
+            return None
+    return Found(role=role, setting=setting, folder=folder, place=place, runs=runs)
+
+
+def _judged(runs: Mapping[int, Path]) -> dict[int, Path]:
+    return {seed: run for seed, run in runs.items() if (run / JUDGED).exists()}
 
 
 def _finished(folder: Path, method: str, left: Collection[Left]) -> Iterator[tuple[int, Path]]:
@@ -117,8 +129,8 @@ def _finished(folder: Path, method: str, left: Collection[Left]) -> Iterator[tup
             yield int(seed), run
 
 
-def _scans(root: Path, setting: Setting) -> Path:
-    """Where runs say their scans are, or, of a folder of runs that was moved, in it."""
+def _scans(root: Path, setting: Setting) -> Path | None:
+    """Where runs say their scans are, or, of a folder of runs that was moved, in it; None where they are gone."""
     told = Path(json.loads((root / setting.name / SETTINGS).read_text(encoding="utf-8"))["data"])
     places = (told, root / "scans" / setting.scans)
-    return next((place for place in places if (place / "dataset.json").exists()), told)
+    return next((place for place in places if (place / "dataset.json").exists()), None)

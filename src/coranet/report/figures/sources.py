@@ -57,6 +57,14 @@ def rows_of(found: Found, measured: Measured) -> list[Mapping[str, str | float]]
     ]
 
 
+def judge_sources(root: Path) -> None:
+    """Look at all pseudo-labels of figures 3 and 4 while maps and scans are there: their runs keep what was found."""
+    for name in ("fig3", "fig4"):
+        for needs in FIGURES[name].needs:
+            for found in find_runs(root, needs, SOURCES, "maps"):
+                measure(found, first=False)
+
+
 def draw_first(root: Path) -> list[Picture]:
     """Figure 3: bars, one picture a set."""
     every = [one for needs in FIGURES["fig3"].needs for one in find_runs(root, needs, SOURCES, "maps", JUDGED)]
@@ -75,7 +83,7 @@ def _draw_first(scans: str, found: Sequence[Found]) -> Picture:
         line[0].set_ylabel(f"{plain(one.setting.name)}\n%", fontsize=TEXT)
     caption = (
         f"The first pseudo-labels, after training on labels alone: {_places(found)}. Bars are means over seeds, lines their"
-        f" standard deviation.{ABOUT}{missing_words(*(one.missing(one.seeds) for one in found))}"
+        f" standard deviation, cut at 0 and 100 %.{ABOUT}{missing_words(*(one.missing(one.seeds) for one in found))}"
     )
     numbers = [row for one, sources in zip(found, measured, strict=True) for row in rows_of(one, sources)]
     return Picture(name=f"fig3-{scans}", figure=figure, caption=caption, numbers=numbers)
@@ -103,7 +111,8 @@ def _draw_course(found: Found) -> Picture:
     figure.legend(handles, labels, loc="outside lower center", ncols=len(SOURCES), fontsize=TEXT, frameon=False)
     caption = (
         "Plain self-training on the certain pixels of each source, at every refresh of its pseudo-labels:"
-        f" {_places([found])}. Lines are means over seeds, bands one standard deviation about them.{ABOUT}"
+        f" {_places([found])}. Lines are means over seeds, bands one standard deviation about them, cut at 0 and"
+        f" 100 %.{ABOUT}"
         f"{missing_words(found.missing(found.seeds))}"
     )
     numbers = rows_of(found, measured)
