@@ -149,6 +149,8 @@ def test_unknown_names_list_the_known_ones(name: str) -> None:
 def test_the_field_s_own_files_have_the_same_lists(name: str) -> None:
     family, _, count = name.partition(":")
     file = Path(os.environ["CORANET_DATA"]) / family / "splits" / f"{family}-{count}.json"
+    if not file.exists():
+        pytest.skip(f"{family} is not there")
     theirs = Split.read(file)
     patients = {case: case.split("_frame")[0] for case in (*theirs.stored, *theirs.test)}
     ours, said = find_protocol(name).split(patients, patients)
