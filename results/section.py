@@ -177,9 +177,7 @@ def uncertainty() -> str:
 
 def real() -> str:
     """Rows of the paper's table on ACDC and of its table on volumes, beside each other."""
-    parts = [
-        paper_parts(name)[0] for name in ("table9", "table5")
-    ]  # 14 labelled patients, and V-Net on the left atrium
+    parts = [paper_parts(name)[0] for name in ("table9", "table5")]  # the first block, on its first set
     lines = [{line.row.label: line for line in part.lines} for part in parts]
     shown = {name: [of.get(label) for of, label in zip(lines, labels, strict=True)] for name, labels in REAL.items()}
     slices, volumes = (
