@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -29,6 +30,7 @@ from coranet.data.datasets.folder import read_folder
 from coranet.data.kept import read_maps
 from coranet.data.prepare import Preparation
 from coranet.data.readers import nifti
+from coranet.errors import InputError
 from coranet.evaluation import evaluate
 from coranet.experiments.compare import Job, run_name
 from coranet.experiments.jobs import attempt
@@ -231,6 +233,15 @@ def test_maps_whose_scans_are_gone_hide_no_table(root: Path, tmp_path: Path) -> 
     assert DRAW["fig3"](copy) == []
     page, _ = write_evidence(copy, ("fig3", "fig4", "table2"))
     assert page.is_file()
+
+
+@pytest.mark.parametrize("file", ["compare.json", f"{run_name(SOURCES['CRM'], 0)}/{JUDGED}"])
+def test_a_broken_file_is_named(root: Path, tmp_path: Path, file: str) -> None:
+    judge_sources(root)
+    keep_small(root, tmp_path)
+    (tmp_path / ONE.name / file).write_text('{"2": ')
+    with pytest.raises(InputError, match=rf"{re.escape(file)}: is broken JSON .* Delete it"):
+        write_evidence(tmp_path, ("fig3",))
 
 
 def test_what_has_no_precision_is_kept_as_none(root: Path, tmp_path: Path) -> None:

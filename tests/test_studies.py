@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from coranet.data.kept import read_maps, soft_maps
 from coranet.data.store import Store
 from coranet.engine.run import Run
+from coranet.errors import InputError
 from coranet.experiments.compare import Job
 from coranet.experiments.jobs import attempt
 from coranet.experiments.paper import efficiency, small
@@ -374,6 +375,21 @@ def test_runs_without_probabilities_are_shown_by_the_run_that_replaces_nothing(m
     page = write_evidence(tmp_path / "runs", ("masks",))
     assert len(rows_of(page, "equal coverage")) == 2
     assert "Missing, for want of finished runs: least confident, random, oracle." in page[0].read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("masks", "masks-random-seed0/held.json"),
+        ("efficiency", "coranet-seed0/test_time.json"),
+        ("efficiency", "parameters.json"),
+    ],
+)
+def test_a_broken_file_of_a_study_is_named(made, tmp_path, name, file):
+    copy = Path(shutil.copytree(made.out, tmp_path / "runs"))
+    (copy / "phantom-1to1" / file).write_text("{")
+    with pytest.raises(InputError, match=rf"{file}: is broken JSON .* Delete it"):
+        write_evidence(copy, (name,))
 
 
 def test_what_a_mask_held_stands_beside_the_run_it_was_looked_at_in(made, tmp_path):

@@ -91,6 +91,15 @@ def _read_run(name: str, folder: Path) -> FinishedRun:
     return run
 
 
+def read_json(file: Path) -> Json:
+    """What `coranet reproduce` wrote beside a run or a setting.
+
+    Raises:
+        FileError: the file is broken.
+    """
+    return _read_lines(file, whole=True, remedy="Delete it, and make it anew with `coranet reproduce`")[0]
+
+
 def _read_lines(file: Path, *, whole: bool, remedy: str) -> tuple[Json, ...]:
     """The JSON of a file, or of each of its lines."""
     try:

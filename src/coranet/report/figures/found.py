@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from coranet.experiments.paper.figures import Needs
 from coranet.experiments.paper.sets import SETS
 from coranet.experiments.paper.settings import ROLES, Setting
 from coranet.experiments.paper.small import JUDGED
+from coranet.report.runs import read_json
 
 Left = Literal["maps", "predictions", "pseudo_labels.json"]
 """The folder, or the file, of a run that a figure is made of."""
@@ -131,6 +131,6 @@ def _finished(folder: Path, method: str, left: Collection[Left]) -> Iterator[tup
 
 def _scans(root: Path, setting: Setting) -> Path | None:
     """Where runs say their scans are, or, of a folder of runs that was moved, in it; None where they are gone."""
-    told = Path(json.loads((root / setting.name / SETTINGS).read_text(encoding="utf-8"))["data"])
+    told = Path(read_json(root / setting.name / SETTINGS)["data"])
     places = (told, root / "scans" / setting.scans)
     return next((place for place in places if (place / "dataset.json").exists()), None)

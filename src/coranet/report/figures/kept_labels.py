@@ -22,6 +22,7 @@ from coranet.data.prepare import Preparation, open_case, prepare_case
 from coranet.experiments.paper.small import JUDGED
 from coranet.files import write_atomically
 from coranet.metrics import Counts, count
+from coranet.report.runs import read_json
 
 Array = NDArray[Any]
 
@@ -82,7 +83,7 @@ class KeptSlice:
 
 def find_unlabelled(scans: Path, run: Path) -> Unlabelled:
     """The unlabelled cases of a run on a set."""
-    about = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    about = read_json(run / "run.json")
     data, names = about["data"], set(about["split"]["unlabelled"])
     window = {name: _tuples(value) for name, value in data["window"].items()}
     assert window.pop("kind") == "slices", "maps are kept of slices alone"
@@ -113,10 +114,9 @@ def judge_labels(run: Path, truth: Callable[[], Mapping[str, Array]]) -> dict[in
             for step, one in counts.items()
         }
         write_atomically(file, (json.dumps(found, indent=1) + "\n").encode())
-    kept = json.loads(file.read_text(encoding="utf-8"))
     return {
         int(step): {title: nan if value is None else value for title, value in shares.items()}
-        for step, shares in kept.items()
+        for step, shares in read_json(file).items()
     }
 
 

@@ -127,11 +127,8 @@ def _bars(axes: Axes, values: Mapping[str, Sequence[float]]) -> None:
         height, spread = mean(seeds), _spread(seeds)
         axes.bar(place, height, color=ink, width=0.7, label=plain(label))
         if spread:
-            whole = [
-                [min(spread, height)],
-                [min(spread, 100 - height)],
-            ]  # a share is no less than 0 % and no more than all
-            axes.errorbar(place, height, yerr=whole, color="black", capsize=4, linewidth=1.2)
+            down, up = min(spread, height), min(spread, 100 - height)  # there are no shares beyond 0 and 100 %
+            axes.errorbar(place, height, yerr=[[down], [up]], color="black", capsize=4, linewidth=1.2)
         axes.text(place, min(height + spread, 100) + 1.5, f"{height:.1f}", ha="center", fontsize=TEXT)
     axes.set_xticks(range(len(values)), [plain(label).replace(" ", "\n") for label in values], fontsize=TEXT)
     axes.set(ylim=(0, 112), yticks=range(0, 101, 25), xlim=(-0.6, len(values) - 0.4))

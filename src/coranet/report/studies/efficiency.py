@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from statistics import fmean
 from coranet.experiments.paper.printed import EFFICIENCY
 from coranet.report.numbers import NOTHING, TableRow
 from coranet.report.paper import finished_runs
-from coranet.report.runs import FinishedRun, Json, read_runs
+from coranet.report.runs import FinishedRun, Json, read_json, read_runs
 from coranet.report.studies.sheet import Numbers, Sheet, seeds_in_words, settings_of, spread, title_of
 
 METHODS = {"mean teacher": "mean_teacher", "CoraNet": "coranet"}
@@ -103,7 +102,7 @@ def _finished(folder: Path, method: str) -> list[FinishedRun]:
 def _parameters(file: Path) -> list[Line]:
     if not file.exists():
         return []
-    counted = json.loads(file.read_text(encoding="utf-8"))
+    counted = read_json(file)
     units = (("paper", "10^6", 1e6), ("paper", "2^20", 2**20), ("run", "10^6", 1e6))
     return [
         Line(
@@ -181,7 +180,7 @@ def _more(what: str, ours: dict[str, tuple[float, ...]], printed: dict[str, floa
 
 def _time(run: Path) -> Json | None:
     file = run / "test_time.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+    return read_json(file) if file.exists() else None
 
 
 def _on(timed: Sequence[Json]) -> str:

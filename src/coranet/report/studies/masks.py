@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from math import isnan
 from pathlib import Path
@@ -17,7 +16,7 @@ from coranet.experiments.paper.tables import DICE
 from coranet.report.curves import INKS
 from coranet.report.paint import TEXT, WIDTH, Picture
 from coranet.report.paper import UNLIKE, Line, Part, read_table, table_rows
-from coranet.report.runs import Json
+from coranet.report.runs import Json, read_json
 from coranet.report.studies.sheet import Numbers, Sheet, seeds_in_words, spread, title_of
 
 CORANET = "CoraNet"
@@ -81,7 +80,7 @@ def _sheets(part: Part) -> list[Sheet]:
 
 def _read(run: Path) -> Json | None:
     file = run / "held.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+    return read_json(file) if file.exists() else None
 
 
 def looks_of(held: Sequence[Json]) -> Looks:
