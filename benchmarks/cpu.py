@@ -24,16 +24,16 @@ from rows import RESULTS, Report, Row
 from torch import nn
 from work import Steps, last_phase, make_store, make_trainer, milliseconds
 
-from coranet.data.augment import Augment
-from coranet.data.pools import Slices
 from coranet.engine.run import Accel
 from coranet.engine.step import progress
 from coranet.engine.trainer import Trainer
-from coranet.experiments.demo import Demo, prepare_demo
-from coranet.experiments.launch import make_run
-from coranet.experiments.options import Options
+from coranet.feed.augmentation import Augment
+from coranet.feed.windows import Slices
 from coranet.methods.coranet import CoraNet
 from coranet.nets import MakeNet, Net
+from coranet.runs.demonstration import Demo, prepare_demo
+from coranet.runs.launch import make_run
+from coranet.runs.options import Options
 
 CPU = torch.device("cpu")
 PAIRS = 81

@@ -24,18 +24,19 @@ from rows import RESULTS, Report, Row
 from torch import Tensor, nn
 from work import FAST, Steps, forgotten, make_store, make_trainer, milliseconds, wait
 
-from coranet.data.augment import Augment
-from coranet.data.pools import Patches, Pool, Slices
-from coranet.data.residency import Room
 from coranet.data.store import Store
 from coranet.engine.predictor import Predictor, settle
 from coranet.engine.run import Accel, Optim
 from coranet.engine.trainer import Trainer
-from coranet.experiments.presets.paper import CROP_ONLY
+from coranet.feed.augmentation import Augment
+from coranet.feed.pools import Pool
+from coranet.feed.residency import Room
+from coranet.feed.windows import Patches, Slices
 from coranet.methods import METHODS
 from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.nets import MakeNet, Net
+from coranet.runs.presets.paper import CROP_ONLY
 
 GPU = torch.device("cuda")
 SLICE = Slices(size=(256, 256))

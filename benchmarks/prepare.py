@@ -24,9 +24,9 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 
-from coranet.data.build import build_store
 from coranet.data.datasets.folder import read_folder
-from coranet.data.preparation import Preparation
+from coranet.data.prepare.preparation import Preparation
+from coranet.data.prepare.store_builder import build_store
 from coranet.data.store import Store
 
 SHAPES = {"ct": (512, 512, 200), "acdc": (216, 256, 10)}

@@ -18,9 +18,9 @@ import torch
 
 from coranet.data.readers import nifti
 from coranet.engine.trainer import Trainer
-from coranet.experiments.demo import Demo, prepare_demo
-from coranet.experiments.launch import make_run
-from coranet.experiments.options import Options
+from coranet.runs.demonstration import Demo, prepare_demo
+from coranet.runs.launch import make_run
+from coranet.runs.options import Options
 
 
 class Watched(Trainer):

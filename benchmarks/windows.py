@@ -15,7 +15,7 @@ import time
 import torch
 from torch import Tensor
 
-from coranet.ops.windows import blend_parts
+from coranet.ops.tiling import blend_parts
 
 
 def stub(cut: Tensor) -> dict[str, Tensor]:

@@ -15,18 +15,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from coranet.data.augment import Augment
-from coranet.data.pools import Window
-from coranet.data.prepare import Preparation, plan
-from coranet.data.splits import Split
+from coranet.data.prepare.cases import Preparation, plan
+from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store, StoreWriter
 from coranet.engine.run import Accel, Optim, Run, Train
 from coranet.engine.timeline import Stretch
 from coranet.engine.trainer import Trainer
-from coranet.experiments.presets.scans import describe
+from coranet.feed.augmentation import Augment
+from coranet.feed.windows import Window
+from coranet.geometry import Geometry
 from coranet.methods import Method
 from coranet.nets import Net
-from coranet.types import Geometry
+from coranet.runs.presets.scans import describe
 
 EXACT = Accel()
 FAST = Accel(precision="bf16", channels_last=True, graphs=True, fused=True)

@@ -15,13 +15,13 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from coranet.evaluation import Scores
-from coranet.experiments.compare import run_name
-from coranet.experiments.paper.tables import TABLES
+from coranet.paper.studies import STUDIES
+from coranet.paper.studies.sheet import sheets_markdown
+from coranet.paper.table_text import Line, Part, read_table, table_markdown
+from coranet.paper.tables import TABLES
 from coranet.report.numbers import markdown
-from coranet.report.paper import Line, Part, read_table, table_markdown
 from coranet.report.seeds import Standing, comparison_text, standings, write_comparison
-from coranet.report.studies import STUDIES
-from coranet.report.studies.sheet import sheets_markdown
+from coranet.runs.comparison import run_name
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"

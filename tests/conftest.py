@@ -3,8 +3,8 @@
 import pytest
 
 from coranet.data.datasets.phantom import Phantom, write_folder
-from coranet.experiments.launch import train
-from coranet.experiments.options import Options
+from coranet.runs.launch import train
+from coranet.runs.options import Options
 
 
 @pytest.fixture(scope="session")

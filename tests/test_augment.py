@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from coranet.data.augment import Augment
 from coranet.errors import InputError
+from coranet.feed.augmentation import Augment
 from coranet.ops.warp import Warp, sample_image, sample_maps
 
 

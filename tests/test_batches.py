@@ -21,16 +21,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.data import residency
-from coranet.data.ahead import Boxes
-from coranet.data.augment import Augment
-from coranet.data.batches import Batches, mix
-from coranet.data.pools import CaseMemory, Patches, Pool, Slices, Window
-from coranet.data.residency import Room
 from coranet.data.store import Store, StoreWriter
 from coranet.engine.step import kind_of
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
-from coranet.experiments.launch import make_run
+from coranet.feed.augmentation import Augment
+from coranet.feed.batches import Batches, mix
+from coranet.feed.pools import CaseMemory, Pool
+from coranet.feed.read_ahead import Boxes
+from coranet.feed.residency import Room
+from coranet.feed.windows import Patches, Slices, Window
+from coranet.runs.launch import make_run
 from coranet.types import Batch, Sample, Trace
 
 CPU = torch.device("cpu")

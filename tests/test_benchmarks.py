@@ -73,8 +73,8 @@ def test_what_is_measured_can_be_trained(bench, tmp_path):
     import torch
     import work
 
-    from coranet.data.augment import Augment
-    from coranet.data.pools import Slices
+    from coranet.feed.augmentation import Augment
+    from coranet.feed.windows import Slices
     from coranet.methods.mean_teacher import MeanTeacher
     from coranet.nets import Net
 

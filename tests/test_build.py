@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from coranet.data.build import allow_gaps, build_store, cached_store, case_key, default_cache
 from coranet.data.datasets.folder import Dataset, read_folder
 from coranet.data.grid import Grid
-from coranet.data.prepare import Preparation, plan, prepare_case
+from coranet.data.prepare.cases import Preparation, plan, prepare_case
+from coranet.data.prepare.partial_store import ResumableWriter, unfinished
+from coranet.data.prepare.store_builder import allow_gaps, build_store, cached_store, case_key, default_cache
+from coranet.data.prepare.workers import Task, carry_out
 from coranet.data.readers.nifti import write
 from coranet.data.store import Store, StoreWriter
-from coranet.data.unfinished import ResumableWriter, unfinished
-from coranet.data.workers import Task, carry_out
 from coranet.errors import InputError
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 GEOMETRY = Geometry(shape=(4, 5, 3), affine=((-1.0, 0, 0, 3), (0, -2.0, 0, 5), (0, 0, 3.0, 7), (0, 0, 0, 1.0)))
 PLAIN = Preparation()
@@ -210,7 +210,7 @@ def upright(thick: int) -> Geometry:
 def test_planes_are_put_in_place_however_few_come_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thick: int, voxels: int
 ) -> None:
-    monkeypatch.setattr("coranet.data.separable._AT_A_TIME", voxels)
+    monkeypatch.setattr("coranet.data.prepare.separable._AT_A_TIME", voxels)
     dataset = raw_folder(tmp_path / "raw", upright(thick))
     build_store(dataset, dataset.cases, PLAIN, tmp_path / "built")
     built = Store.open(tmp_path / "built")
@@ -240,9 +240,9 @@ def test_a_copied_store_is_the_same(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from coranet.data.build import build_store
+from coranet.data.prepare.store_builder import build_store
 from coranet.data.datasets.folder import read_folder
-from coranet.data.preparation import Preparation
+from coranet.data.prepare.preparation import Preparation
 dataset = read_folder(Path(sys.argv[1]))
 kill = lambda done, total: os.kill(os.getpid(), signal.SIGKILL)
 build_store(dataset, dataset.cases, Preparation(), Path(sys.argv[2]), kill)

@@ -16,15 +16,15 @@ import torch
 import coranet
 from coranet.cli import main
 from coranet.data.grid import Grid
-from coranet.data.prepare import restore_score
+from coranet.data.prepare.cases import restore_score
 from coranet.data.readers.nifti import write
 from coranet.engine.trained import Trained
 from coranet.errors import InputError
 from coranet.evaluation import Calibrations, evaluate, evaluate_calibration
-from coranet.evaluation.calibration import MEASURES
-from coranet.experiments.launch import train
+from coranet.evaluation.reliability import MEASURES
+from coranet.geometry import Geometry
 from coranet.metrics import summarise
-from coranet.types import Geometry
+from coranet.runs.launch import train
 from coranet.uncertainty import ESTIMATORS
 
 SHAPE = (4, 3, 2)

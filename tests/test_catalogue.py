@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from coranet.cli import main
-from coranet.experiments.catalogue import describe_method, list_methods, method_pages, write_pages
-from coranet.experiments.cost import step_cost
 from coranet.methods import METHODS
 from coranet.methods.coranet import CoraNet
 from coranet.methods.mean_teacher import MeanTeacher
 from coranet.methods.supervised import Supervised
+from coranet.runs.catalogue import describe_method, list_methods, method_pages, write_pages
+from coranet.runs.cost import step_cost
 from coranet.types import Terms
 from coranet.uncertainty import Ensemble, MCDropout
 
@@ -124,7 +124,7 @@ def test_pages_hold_equations_and_fields(tmp_path, methods):
 def test_pages_are_up_to_date():
     found = {file.name: file.read_text(encoding="utf-8") for file in PAGES.glob("*.md")}
     stale = [name for name, text in method_pages().items() if found.get(name) != text]
-    assert not stale, "write them anew with coranet.experiments.catalogue.write_pages(Path('docs/methods'))"
+    assert not stale, "write them anew with coranet.runs.catalogue.write_pages(Path('docs/methods'))"
     assert len(found) == 1 + len(METHODS)
 
 

@@ -315,10 +315,10 @@ def test_scans_that_are_nearly_missed_are_named(capsys, finished, scans, monkeyp
 
 def test_demo(capsys, monkeypatch, tmp_path):
     from coranet.data.datasets.phantom import Phantom
-    from coranet.experiments import demo
+    from coranet.runs import demonstration
 
-    monkeypatch.setattr(demo, "PHANTOM", Phantom(shape=(32, 32, 3)))
-    monkeypatch.setattr(demo, "PATIENTS", {"labelled": 2, "unlabelled": 2, "test": 2})
+    monkeypatch.setattr(demonstration, "PHANTOM", Phantom(shape=(32, 32, 3)))
+    monkeypatch.setattr(demonstration, "PATIENTS", {"labelled": 2, "unlabelled": 2, "test": 2})
     arguments = ["demo", "--out", tmp_path / "demo", "--steps", 6, "--device", "cpu"]
     code, out, err = run(capsys, *arguments)
     assert code == 0, err

@@ -18,15 +18,15 @@ from scipy.stats import wilcoxon
 from coranet.cli import main
 from coranet.data.datasets.folder import read_folder
 from coranet.data.readers import nifti
-from coranet.data.splits import Split
+from coranet.data.splits.by_patient import Split
 from coranet.engine.signals import Interrupted, deaf_children
 from coranet.errors import InputError
 from coranet.evaluation import Scores
-from coranet.experiments import compare, jobs
-from coranet.experiments.compare import Job, find_exam, parse_row, split_rows
-from coranet.experiments.patients import read_patients, write_patients
+from coranet.evaluation.patients import read_patients, write_patients
 from coranet.methods import METHODS
 from coranet.report import seeds_text, standings
+from coranet.runs import comparison, jobs
+from coranet.runs.comparison import Job, find_exam, parse_row, split_rows
 
 SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1")
 SMALL = [*(word for setting in SETTINGS for word in ("--set", setting)), "--device", "cpu"]
@@ -128,7 +128,7 @@ def test_again_only_what_is_missing_is_run(compared, capsys, monkeypatch, broken
 
 
 def test_a_run_that_was_cut_off_is_continued(scans, small, tmp_path):
-    made = compare.prepare(
+    made = comparison.prepare(
         scans, tmp_path / "out", "supervised", 1, small(steps=4, save_every=1), print, lambda *_: None
     )
     (job,) = made.jobs
@@ -168,7 +168,7 @@ def test_several_at_a_time(scans, cache, broken, tmp_path, capsys):
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_who_is_stopped_while_scoring_can_go_on(scans, small, tmp_path, monkeypatch, signum):
-    made = compare.prepare(scans, tmp_path / "out", "supervised", 1, small(steps=2), print, lambda *_: None)
+    made = comparison.prepare(scans, tmp_path / "out", "supervised", 1, small(steps=2), print, lambda *_: None)
     (job,) = made.jobs
     with monkeypatch.context() as patch:
         patch.setattr(jobs.Trained, "predict_files", lambda *arguments, **named: signal.raise_signal(signum))
@@ -221,7 +221,7 @@ def test_processes_are_started_some_at_a_time_and_their_errors_gathered(tmp_path
     monkeypatch.setattr(jobs.multiprocessing, "get_context", lambda kind: SimpleNamespace(Process=Pretended))
     monkeypatch.setattr(jobs.multiprocessing.connection, "wait", lambda sentinels, timeout: time.sleep(0.005))
     rows = ("good", "raises", "killed", "fine")
-    made = compare.Compare(data=tmp_path, out=tmp_path, rows=rows, seeds=2, options=None, exam=None)
+    made = comparison.Compare(data=tmp_path, out=tmp_path, rows=rows, seeds=2, options=None, exam=None)
     said = []
     errors = jobs.attempt_together(made, made.jobs, 3, said.append)
     assert {job.row for job in errors} == {"raises", "killed"}
@@ -380,7 +380,7 @@ def test_weights_that_did_best_on_validation_cases_are_scored_beside_the_last(sc
     split = {"labelled": labelled[:2], "unlabelled": [], "val": labelled[2:], "test": test}
     (tmp_path / "split.json").write_text(json.dumps(split))
     options = small(steps=6, split=tmp_path / "split.json", overrides=(("train.checks", "3"),))
-    made = compare.prepare(scans, tmp_path / "out", "supervised", 1, options, lambda *_: None, lambda *_: None)
+    made = comparison.prepare(scans, tmp_path / "out", "supervised", 1, options, lambda *_: None, lambda *_: None)
     job = Job("supervised", 0)
     assert jobs.attempt(replace(made, best=best), job, say=lambda line: None) is None
     chosen = made.folder(job) / "scores-best.csv"

@@ -15,7 +15,7 @@ from scipy.io import savemat
 from coranet.data.readers import Volume
 from coranet.data.readers.contours import fill, read_text, york_outlines
 from coranet.errors import InputError
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 
 def circle(x: float, y: float, radius: float, points: int = 32) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from coranet.engine.optim import make_optimizers
+from coranet.engine.optimizers import make_optimizers
 from coranet.engine.run import Accel, Optim
 from coranet.engine.step import backward
 from coranet.methods import METHODS

@@ -20,12 +20,12 @@ from PIL import Image
 from scipy.io import savemat
 from scipy.ndimage import gaussian_filter
 
-from coranet.data.build import allow_gaps, build_store
 from coranet.data.datasets import DATASETS, read_dataset, survey_dataset
 from coranet.data.datasets.folder import Case, Dataset
-from coranet.data.datasets.preparations import find_preparation
-from coranet.data.inspect import inspect_folder
-from coranet.data.prepare import Preparation, prepare_case
+from coranet.data.doctor.inspection import inspect_folder
+from coranet.data.prepare.cases import Preparation, prepare_case
+from coranet.data.prepare.recipes import find_preparation
+from coranet.data.prepare.store_builder import allow_gaps, build_store
 from coranet.data.problem import Problem
 from coranet.data.readers import source
 from coranet.data.store import Store

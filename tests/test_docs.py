@@ -28,8 +28,8 @@ HOMES = [
     "coranet.uncertainty",
     "coranet.nets",
     "coranet.engine.run",
-    "coranet.data.augment",
-    "coranet.data.batches",
+    "coranet.feed.augmentation",
+    "coranet.feed.batches",
 ]
 """Where the classes live whose fields are settings."""
 

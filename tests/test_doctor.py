@@ -17,18 +17,18 @@ from PIL import Image
 
 from coranet.cli import main
 from coranet.data.alignment import AS_IT_LIES
-from coranet.data.build import build_store
-from coranet.data.checks import check_dataset
 from coranet.data.datasets.folder import read_folder
-from coranet.data.inspect import Report, inspect_folder
-from coranet.data.prepare import Preparation
+from coranet.data.doctor.checks import check_dataset
+from coranet.data.doctor.inspection import Report, inspect_folder
+from coranet.data.prepare.cases import Preparation
+from coranet.data.prepare.store_builder import build_store
 from coranet.data.problem import warning
 from coranet.data.readers import Volume
 from coranet.data.readers.nifti import write
 from coranet.errors import InputError
+from coranet.geometry import Geometry
 from coranet.report.overlay import Row, draw_row, write_overlay
 from coranet.report.thumbnails import SIDE, choose_slice, histogram, part, whole
-from coranet.types import Geometry
 from tests.test_alignment import scan
 
 SHAPE = (24, 30, 8)

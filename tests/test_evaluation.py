@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from coranet.data.readers.nifti import write
 from coranet.errors import InputError
 from coranet.evaluation import Scores, evaluate, score_pair
+from coranet.geometry import Geometry
 from coranet.metrics import METRICS, score, summarise
-from coranet.types import Geometry
 
 DESCRIPTION = {"channel_names": {"0": "CT"}, "labels": {"background": 0, "liver": 1, "tumour": 2}}
 Array = NDArray[Any]

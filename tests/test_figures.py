@@ -25,33 +25,33 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from coranet.cli.report import Report
-from coranet.data.build import cached_store
 from coranet.data.datasets.folder import read_folder
-from coranet.data.kept import read_maps
-from coranet.data.prepare import Preparation
+from coranet.data.prepare.cases import Preparation
+from coranet.data.prepare.store_builder import cached_store
 from coranet.data.readers import nifti
 from coranet.errors import InputError
 from coranet.evaluation import evaluate
-from coranet.experiments.compare import Job, run_name
-from coranet.experiments.jobs import attempt
-from coranet.experiments.paper.figures import COSTLY, FIGURES, SOURCES
-from coranet.experiments.paper.reproduce import Request, prepare
-from coranet.experiments.paper.settings import Setting
-from coranet.experiments.paper.small import JUDGED, keep_small
-from coranet.experiments.paper.tables import COSTS, TABLES
-from coranet.report import judge_sources, write_evidence
-from coranet.report.figures import DRAW
-from coranet.report.figures.contours import COLOURS, TRUTH
-from coranet.report.figures.kept_labels import (
+from coranet.feed.case_maps import read_maps
+from coranet.paper.archive import JUDGED, keep_small
+from coranet.paper.evidence import write_evidence
+from coranet.paper.figure_list import COSTLY, FIGURES, SOURCES
+from coranet.paper.figures import DRAW, judge_sources
+from coranet.paper.figures.label_quality import (
     count_pixels,
     find_unlabelled,
     judge_labels,
     middling_case,
     refreshes,
 )
-from coranet.report.figures.opposite_costs import choose_by_agreement
-from coranet.report.figures.panels import YELLOW
+from coranet.paper.figures.opposite_costs import choose_by_agreement
+from coranet.paper.figures.outlines import COLOURS, TRUTH
+from coranet.paper.figures.panels import YELLOW
+from coranet.paper.reproduction import Request, prepare
+from coranet.paper.settings import Setting
+from coranet.paper.tables import COSTS, TABLES
 from coranet.report.paint import Picture
+from coranet.runs.comparison import Job, run_name
+from coranet.runs.jobs import attempt
 
 Array = NDArray[Any]
 STEPS = (2, 4, 6, 8, 10, 12)

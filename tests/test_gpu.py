@@ -7,8 +7,8 @@ import torch
 import coranet
 from coranet.engine import checkpoint, step
 from coranet.engine.run import Run
-from coranet.experiments.launch import train
 from coranet.methods import METHODS
+from coranet.runs.launch import train
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from coranet.engine.optim import make_optimizers
+from coranet.engine.optimizers import make_optimizers
 from coranet.engine.run import Accel, Optim
 from coranet.engine.step import WARM_UP, Captured, Updates, laid_out
 from tests import tiny

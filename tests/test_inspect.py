@@ -11,9 +11,9 @@ import nibabel as nib
 import numpy as np
 import pytest
 
-from coranet.data.inspect import Problem, Report, inspect_folder
+from coranet.data.doctor.inspection import Problem, Report, inspect_folder
 from coranet.data.readers.nifti import write
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 GEOMETRY = Geometry(shape=(6, 7, 8), affine=((1, 0, 0, -3), (0, 1, 0, 4), (0, 0, 2.5, 0), (0, 0, 0, 1)))
 DESCRIPTION = {"channel_names": {"0": "CT"}, "labels": {"background": 0, "organ": 1}, "file_ending": ".nii.gz"}

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from coranet.data.augment import Augment
-from coranet.data.batches import Batches
-from coranet.data.pools import CaseMemory, Patches, Pool, Slices
+from coranet.feed.augmentation import Augment
+from coranet.feed.batches import Batches
+from coranet.feed.pools import CaseMemory, Pool
+from coranet.feed.windows import Patches, Slices
 from coranet.methods import ict, pi_model, tcsm, transform_consistency
 from coranet.methods.entropy_minimisation import EntropyMinimisation
 from coranet.methods.ict import InterpolationConsistency

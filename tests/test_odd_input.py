@@ -11,12 +11,12 @@ import coranet
 from coranet.data.readers import nifti
 from coranet.engine.run import Run
 from coranet.errors import InputError
-from coranet.experiments.catalogue import describe_method
-from coranet.experiments.launch import find_device, make_run, train
+from coranet.geometry import Geometry
 from coranet.methods import find_method
 from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_released import ReleasedCoraNet
-from coranet.types import Geometry
+from coranet.runs.catalogue import describe_method
+from coranet.runs.launch import find_device, make_run, train
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from coranet.ops.adversarial import adversarial_direction, belief, fgsm, unit
-from coranet.ops.statistics import frozen_statistics
+from coranet.ops.passes import frozen_statistics
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-30, 1e30])

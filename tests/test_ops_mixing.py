@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from coranet.ops import mixing
 from coranet.ops.components import component_numbers, largest_components
-from coranet.ops.guess import guess
 from coranet.ops.losses import cross_entropy, one_hot, soft_dice
-from coranet.ops.perturb import gaussian_blur, strong_view
+from coranet.ops.passes import guess
+from coranet.ops.perturbation import gaussian_blur, strong_view
 from coranet.types import Sample
 from tests import oracles, tiny
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 import pytest
 import torch
 
-from coranet.data.augment import Augment
-from coranet.data.facts import Facts, Spread
-from coranet.engine.optim import make_optimizers, rate
+from coranet.data.doctor.facts import Facts, Spread
+from coranet.engine.optimizers import make_optimizers, rate
 from coranet.engine.run import Accel, Optim, Run
 from coranet.engine.step import backward
 from coranet.errors import InputError
-from coranet.experiments.launch import make_run
-from coranet.experiments.presets import PRESETS, Scans, paper_preparation
+from coranet.feed.augmentation import Augment
 from coranet.methods import METHODS
 from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.methods.coranet_repaired import RepairedCoraNet
+from coranet.runs.launch import make_run
+from coranet.runs.presets import PRESETS, Scans, paper_preparation
 from tests import tiny
 
 

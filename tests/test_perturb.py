@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from coranet.data.intensity import spread
-from coranet.data.preparation import Preparation
+from coranet.data.prepare.intensity import spread
+from coranet.data.prepare.preparation import Preparation
 from coranet.methods import METHODS, Method
 from coranet.methods.temporal_ensembling import TemporalEnsembling
-from coranet.ops.perturb import gaussian_noise, intensity_view
+from coranet.ops.perturbation import gaussian_noise, intensity_view
 from coranet.types import Batch
 from tests.tiny import at, batch, make_net
 

@@ -10,12 +10,12 @@ from scipy.io import savemat
 
 import coranet
 from coranet.data.grid import mismatch
-from coranet.data.prepare import Preparation
+from coranet.data.prepare.cases import Preparation
 from coranet.data.readers import nifti, source
 from coranet.engine.run import Run
 from coranet.engine.trained import Trained
 from coranet.errors import InputError
-from coranet.experiments.launch import train
+from coranet.runs.launch import train
 from tests import dicoms
 
 

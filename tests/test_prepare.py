@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from coranet.data import separable
-from coranet.data.crop import around
 from coranet.data.grid import Grid, mismatch, orientation, orientation_code
-from coranet.data.intensity import background_threshold
-from coranet.data.prepare import (
+from coranet.data.prepare.cases import (
     Preparation,
     forward_image,
     forward_label,
@@ -33,11 +31,13 @@ from coranet.data.prepare import (
     restore_labels,
     restore_probabilities,
 )
+from coranet.data.prepare.crop import around
+from coranet.data.prepare.intensity import background_threshold
+from coranet.data.prepare.interpolation import average, share, spline
 from coranet.data.readers import Volume
-from coranet.data.weights import average, share, spline
 from coranet.engine.codec import decode
 from coranet.errors import InputError
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 TURNS = [(axes, signs) for axes in permutations(range(3)) for signs in product((1, -1), repeat=3)]
 SHAPE, SPACING = (46, 50, 42), (1.0, 0.9, 1.2)

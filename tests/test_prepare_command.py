@@ -14,12 +14,12 @@ from coranet.cli.prepare import Prepare, in_words
 from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import Dataset
 from coranet.data.grid import Grid, mismatch, orientation
-from coranet.data.preparation import Preparation
-from coranet.data.prepare import prepare_case, restore_labels
+from coranet.data.prepare.cases import prepare_case, restore_labels
+from coranet.data.prepare.preparation import Preparation
 from coranet.data.readers import Volume, source
 from coranet.data.readers.nifti import write
 from coranet.data.store import Store
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 from tests.dicoms import write_series
 
 DATA = os.environ.get("CORANET_DATA")
@@ -48,7 +48,7 @@ def test_one_command_makes_a_store(scans: Path, tmp_path: Path, capsys: pytest.C
 
 
 def test_a_store_is_trained_on(scans: Path, tmp_path: Path, small) -> None:
-    from coranet.experiments.launch import train
+    from coranet.runs.launch import train
 
     assert run(scans, "--out", tmp_path / "store", "--jobs", 1) == 0
     folder = train(tmp_path / "store", tmp_path / "run", small(steps=2, val=0))

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from coranet.cli import main
-from coranet.data.protocols import Protocol, find_protocol, protocols
-from coranet.data.splits import Split
+from coranet.data.splits.by_patient import Split
+from coranet.data.splits.protocols import Protocol, find_protocol, protocols
 from coranet.data.store import StoreWriter
 from coranet.errors import InputError
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from coranet.data.readers import Volume
 from coranet.data.readers.nifti import read, write
 from coranet.errors import InputError
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 AFFINE = np.array([[-0.7, 0.1, 0, 90], [0.1, 0.7, 0, -126], [0, 0, 2.5, -72], [0, 0, 0, 1]])
 

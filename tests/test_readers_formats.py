@@ -18,10 +18,10 @@ from scipy.io import savemat
 
 from coranet.data.grid import mismatch, orientation_code
 from coranet.data.readers import READERS, Source, Volume, label_source, nifti, source
-from coranet.data.readers.h5 import datasets, find_key
+from coranet.data.readers.hdf5 import datasets, find_key
 from coranet.data.readers.mat import load_mat
 from coranet.errors import InputError
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 SHAPE = (5, 4, 3)
 ARRAY = np.arange(60, dtype=np.int16).reshape(SHAPE)

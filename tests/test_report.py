@@ -28,14 +28,14 @@ from coranet.data.readers import Volume
 from coranet.data.readers.nifti import write
 from coranet.errors import InputError
 from coranet.evaluation import Row, Scores, evaluate
+from coranet.geometry import Geometry
 from coranet.report import table_text, write_report
+from coranet.report.case_slices import choose_cases, cut_case, middle_of_object
 from coranet.report.curves import INKS, curve_of
-from coranet.report.film import MOST, evenly
+from coranet.report.filmstrip import MOST, evenly
 from coranet.report.numbers import difference_row, p_value
 from coranet.report.paint import COLOURS, Panel, draw_panel, square_around
-from coranet.report.runs import read_runs
-from coranet.report.slices import choose_cases, cut_case, middle_of_object
-from coranet.types import Geometry
+from coranet.report.run_files import read_runs
 
 Array = NDArray[Any]
 SHAPE = (24, 20, 4)

@@ -12,19 +12,19 @@ import pytest
 from coranet.cli import main
 from coranet.cli.reproduce import Reproduce
 from coranet.data.datasets.folder import read_folder
-from coranet.data.protocols import find_protocol
 from coranet.data.readers import nifti
+from coranet.data.splits.protocols import find_protocol
 from coranet.errors import InputError
 from coranet.evaluation import Scores
-from coranet.experiments.compare import find_exam, parse_row, run_name, split_rows
-from coranet.experiments.paper import printed
-from coranet.experiments.paper.figures import FIGURES
-from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, only_methods, prepare, sets_for
-from coranet.experiments.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
-from coranet.experiments.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
-from coranet.experiments.paper.tables import TABLES
 from coranet.methods import find_method
-from coranet.report.paper import read_table, table_markdown, table_rows
+from coranet.paper import printed
+from coranet.paper.figure_list import FIGURES
+from coranet.paper.reproduction import NAMES, Request, cells_of, only_methods, prepare, sets_for
+from coranet.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
+from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
+from coranet.paper.table_text import read_table, table_markdown, table_rows
+from coranet.paper.tables import TABLES
+from coranet.runs.comparison import find_exam, parse_row, run_name, split_rows
 
 STAND_INS = ("sunnybrook", "acdc-lv", "acdc", "acdc-7", "acdc-peng", "la", "hippocampus")
 

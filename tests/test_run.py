@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coranet.data.pools import Patches, Slices
-from coranet.data.splits import Split
+from coranet.data.splits.by_patient import Split
 from coranet.engine.codec import decode, encode, override
 from coranet.engine.run import Data, Run, Train
 from coranet.engine.timeline import lay_out, natural_steps
 from coranet.errors import InputError
+from coranet.feed.windows import Patches, Slices
 from coranet.methods import METHODS
 from coranet.methods.coranet import ABLATION, CoraNet
 from coranet.methods.one_vs_rest import OneVsRest

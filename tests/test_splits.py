@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coranet.data.splits import Split, assign, split_by_labels, split_by_ratio
+from coranet.data.splits.by_patient import Split, assign, split_by_labels, split_by_ratio
 from coranet.errors import InputError
 
 PATIENTS = {f"p{number}_{frame}": f"p{number}" for number in range(1, 7) for frame in ("ED", "ES")}

@@ -14,22 +14,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coranet.data.kept import read_maps, soft_maps
 from coranet.data.store import Store
 from coranet.engine.run import Run
 from coranet.errors import InputError
-from coranet.experiments.compare import Job
-from coranet.experiments.jobs import attempt
-from coranet.experiments.paper import efficiency, small
-from coranet.experiments.paper.held import held_at, look, read_truth, without_costs
-from coranet.experiments.paper.masked import ROWS, Masked, choose_highest
-from coranet.experiments.paper.reproduce import Request, cells_of, prepare, run_cells
+from coranet.feed.case_maps import read_maps, soft_maps
 from coranet.metrics.calibration import error_retention
 from coranet.nets import Net
-from coranet.report import show_evidence, write_evidence
-from coranet.report.runs import FinishedRun
-from coranet.report.studies.masks import read_masks
-from coranet.report.studies.weights import mean_term
+from coranet.paper import efficiency, small
+from coranet.paper.error_shares import held_at, look, read_truth, without_costs
+from coranet.paper.evidence import show_evidence, write_evidence
+from coranet.paper.masked_runs import ROWS, Masked, choose_highest
+from coranet.paper.reproduction import Request, cells_of, prepare, run_cells
+from coranet.paper.studies.masks_sheet import read_masks
+from coranet.paper.studies.weights_sheet import mean_term
+from coranet.report.run_files import FinishedRun
+from coranet.runs.comparison import Job
+from coranet.runs.jobs import attempt
 from coranet.types import Prediction
 from coranet.uncertainty import CRM
 

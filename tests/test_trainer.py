@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 import torch
 
-from coranet.data.kept import read_maps
 from coranet.data.readers import nifti
 from coranet.engine import checkpoint
 from coranet.engine.run import Run
 from coranet.engine.trained import Trained
 from coranet.engine.trainer import Trainer
 from coranet.errors import DivergenceError, InputError
-from coranet.experiments.launch import make_run, train
+from coranet.feed.case_maps import read_maps
 from coranet.files import held
+from coranet.runs.launch import make_run, train
 
 COMMAND = [sys.executable, "-m", "coranet.cli", "train"]
 SMALL = ["--set", "net.width=4", "--set", "net.levels=2", "--set", "train.batch=[2,2]", "--device", "cpu", "--val", "0"]

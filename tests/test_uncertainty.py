@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from coranet.engine.codec import decode, encode
-from coranet.engine.optim import make_optimizers
+from coranet.engine.optimizers import make_optimizers
 from coranet.engine.run import Optim
 from coranet.errors import InputError
-from coranet.experiments.launch import train
 from coranet.methods.coranet import CoraNet
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import count_parameters
-from coranet.ops.dropout import dropout_on
+from coranet.ops.passes import dropout_on
 from coranet.ops.teacher import copy_weights
+from coranet.runs.launch import train
 from coranet.uncertainty import ESTIMATORS, TTA, Aleatoric, Ensemble, Estimator, MCDropout
 from coranet.uncertainty.ensemble import EnsembleBody
 from tests import oracles, test_contract, tiny

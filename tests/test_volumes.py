@@ -11,7 +11,6 @@ import torch
 
 import coranet
 from coranet.data.datasets.phantom import Phantom, write_folder
-from coranet.data.pools import Patches, Slices
 from coranet.data.readers import nifti
 from coranet.engine import checkpoint
 from coranet.engine.estimate import estimate_seconds
@@ -19,13 +18,14 @@ from coranet.engine.run import Run
 from coranet.engine.trained import Trained
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
-from coranet.experiments.launch import make_run, train
-from coranet.experiments.options import Options
-from coranet.experiments.presets import choose_dims
+from coranet.feed.windows import Patches, Slices
 from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import Net
+from coranet.runs.launch import make_run, train
+from coranet.runs.options import Options
+from coranet.runs.presets import choose_dims
 
 CPU = torch.device("cpu")
 SMALL = (("net.width", "2"), ("net.levels", "2"), ("train.batch", "[2, 2]"))
@@ -439,7 +439,7 @@ def test_scans_that_do_not_fit_on_the_device_say_so(volumes, options, tmp_path, 
     def fail(*arguments, **named):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr("coranet.data.pools.Pool.load", fail)
+    monkeypatch.setattr("coranet.feed.pools.Pool.load", fail)
     with pytest.raises(InputError, match=r"Not enough memory for the scans on cpu.*host_bytes"):
         train(volumes, tmp_path / "run", options())
     assert not (tmp_path / "run").exists()

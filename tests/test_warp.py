@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coranet.data.augment import Augment
+from coranet.feed.augmentation import Augment
 from coranet.ops.warp import Warp, cut, inside, sample_image, sample_maps
 
 Array = NDArray[np.float64]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from coranet.errors import InputError
-from coranet.ops.windows import (
+from coranet.ops.tiling import (
     Blend,
     axis_spans,
     axis_weights,
@@ -362,7 +362,7 @@ import resource
 
 import torch
 
-from coranet.ops.windows import blend_parts, predict_windows
+from coranet.ops.tiling import blend_parts, predict_windows
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

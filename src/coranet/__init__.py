@@ -23,9 +23,9 @@ __all__ = ["__version__", "evaluate", "load", "train"]
 
 
 def train(data: Path | str, out: Path | str, *, resume: bool = False, **options: Any) -> Path:
-    """Train on a folder of scans into a run folder; options are those of `coranet.experiments.launch.Options`."""
-    from coranet.experiments.launch import train as launch
-    from coranet.experiments.options import Options
+    """Train on a folder of scans into a run folder; options are those of `coranet.runs.launch.Options`."""
+    from coranet.runs.launch import train as launch
+    from coranet.runs.options import Options
 
     return launch(data, out, Options(**options), resume=resume)
 
@@ -35,7 +35,7 @@ def load(run: Path | str, device: str | None = None, *, uncertainty: bool = True
     from pathlib import Path
 
     from coranet.engine.trained import Trained
-    from coranet.experiments.launch import find_device
+    from coranet.runs.launch import find_device
 
     return Trained.load(Path(run), find_device(device), uncertainty=uncertainty)
 

@@ -14,8 +14,8 @@ from coranet.cli.train import _window as window
 from coranet.errors import InputError
 
 if TYPE_CHECKING:
-    from coranet.experiments.compare import Compare as Comparison
-    from coranet.experiments.compare import Job
+    from coranet.runs.comparison import Compare as Comparison
+    from coranet.runs.comparison import Job
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +75,8 @@ class Compare:
         """Compare."""
         from coranet.cli.show import counting, say
         from coranet.engine.signals import Interrupted
-        from coranet.experiments import compare, jobs
-        from coranet.experiments.options import Options
+        from coranet.runs import comparison, jobs
+        from coranet.runs.options import Options
 
         options = Options(
             preset=self.preset,
@@ -93,12 +93,12 @@ class Compare:
         )
         if self.jobs < 1:
             raise InputError(f"--jobs {self.jobs}: at least one.")
-        rows = compare.split_rows(self.methods)
+        rows = comparison.split_rows(self.methods)
         against = self.against or ("supervised" if "supervised" in rows else rows[0] if rows else "")
         if rows and against not in rows:
             raise InputError(f"--against {against}: is none of the rows {', '.join(rows)}.")
         with counting() as on_progress:
-            made = compare.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
+            made = comparison.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
         try:
             errors = jobs.attempt_all(made, self.jobs, lambda job: run_alone(made, job), say)
         except Interrupted as stop:
@@ -110,7 +110,7 @@ class Compare:
 def run_alone(made: Comparison, job: Job) -> str | None:
     """One job in this process, shown as it goes; returns its error."""
     from coranet.cli.show import TrainingDisplay, counting, say
-    from coranet.experiments.jobs import attempt
+    from coranet.runs.jobs import attempt
 
     with counting() as on_progress, TrainingDisplay(f"{job.row}, seed {job.seed}: ") as display:
         error = attempt(made, job, [display], say, on_progress)
@@ -122,8 +122,8 @@ def run_alone(made: Comparison, job: Job) -> str | None:
 def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
     """Table and page of the rows that did not fail, and 1 where one did."""
     from coranet.cli.show import say
-    from coranet.experiments.compare import Job
     from coranet.report import standings, write_comparison, write_report
+    from coranet.runs.comparison import Job
 
     good = [row for row in made.rows if row not in errors]
     good.sort(key=lambda row: row != against)  # the page holds others against its first

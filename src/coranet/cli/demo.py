@@ -36,20 +36,20 @@ class Demo:
     def __call__(self) -> int:
         """Run it."""
         from coranet.cli.show import TrainingDisplay, counting, say
-        from coranet.experiments import demo
         from coranet.report import seeds_text, table_text, write_report
+        from coranet.runs import demonstration
 
         if self.seeds < 1:
             raise InputError(f"--seeds {self.seeds}: at least one.")
         names, repeats = self.methods.split(","), []
         for seed in range(self.seeds):
-            made = demo.Demo(out=self.out, steps=self.steps, seed=seed, device=self.device)
-            demo.prepare_demo(made)
+            made = demonstration.Demo(out=self.out, steps=self.steps, seed=seed, device=self.device)
+            demonstration.prepare_demo(made)
             runs: dict[str, Path] = {}
             repeats.append(runs)
             for name in names:
                 with counting() as on_progress, TrainingDisplay(f"{name}: ") as display:
-                    runs[name] = demo.run_demo(made, name, [display], say, on_progress)
+                    runs[name] = demonstration.run_demo(made, name, [display], say, on_progress)
             _show(table_text(runs))
             if seed == 0:
                 page = write_report(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 if TYPE_CHECKING:
-    from coranet.data.inspect import Facts, OnCase, Report
+    from coranet.data.doctor.inspection import Facts, OnCase, Report
     from coranet.report.overlay import Row
 
 
@@ -30,8 +30,8 @@ class Doctor:
     def __call__(self) -> int:
         """Look."""
         from coranet.cli.show import counting, output
-        from coranet.data.inspect import inspect_folder
-        from coranet.data.inspect_store import inspect_store
+        from coranet.data.doctor.inspection import inspect_folder
+        from coranet.data.doctor.store_inspection import inspect_store
         from coranet.data.store import Store
 
         rows: list[Row] = []

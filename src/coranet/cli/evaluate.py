@@ -12,7 +12,7 @@ from coranet.errors import InputError
 from coranet.files import make_folder
 
 if TYPE_CHECKING:
-    from coranet.evaluation.calibration import Calibrations
+    from coranet.evaluation.reliability import Calibrations
     from coranet.evaluation.scores import Scores
 
 

@@ -27,7 +27,7 @@ class Methods:
     def __call__(self) -> int:
         """List."""
         from coranet.cli.show import write_json
-        from coranet.experiments.catalogue import describe_method, list_methods
+        from coranet.runs.catalogue import describe_method, list_methods
 
         if self.json:
             write_json(list_methods() if self.name is None else describe_method(self.name))
@@ -63,7 +63,7 @@ def _describe(method: dict[str, Any]) -> None:
 
 
 def _facts(method: dict[str, Any]) -> dict[str, str]:
-    from coranet.experiments.catalogue import bodies_text, networks_text
+    from coranet.runs.catalogue import bodies_text, networks_text
 
     return {
         "paper": method["paper"] or "-",

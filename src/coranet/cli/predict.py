@@ -63,7 +63,7 @@ class Predict:
         from coranet.cli.show import counting, say
         from coranet.engine.trained import Trained
         from coranet.evaluation.sizes import odd_sizes
-        from coranet.experiments.launch import find_device
+        from coranet.runs.launch import find_device
 
         trained = Trained.load(
             self.run,

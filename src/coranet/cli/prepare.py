@@ -13,9 +13,9 @@ from coranet.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coranet.data.build import Told
     from coranet.data.datasets.folder import Dataset
-    from coranet.data.preparation import Preparation
+    from coranet.data.prepare.preparation import Preparation
+    from coranet.data.prepare.store_builder import Told
     from coranet.data.store import Store
 
 _BY_PRESET = "(default: the preset's)"
@@ -119,7 +119,7 @@ class Prepare:
         import time
 
         from coranet.cli.show import counting, output, say
-        from coranet.data.build import build_store, cores
+        from coranet.data.prepare.store_builder import build_store, cores
         from coranet.data.store import Store
 
         _check_free(self.out)
@@ -149,8 +149,8 @@ class Prepare:
 
     def _plan(self, on_progress: Callable[[int, int], None]) -> tuple[Dataset, Preparation]:
         """What is prepared, and how."""
-        from coranet.data.build import allow_gaps
-        from coranet.data.datasets.preparations import PREPARATIONS
+        from coranet.data.prepare.recipes import PREPARATIONS
+        from coranet.data.prepare.store_builder import allow_gaps
         from coranet.data.store import Store
 
         if Store.is_store(self.raw):
@@ -180,8 +180,8 @@ class Prepare:
     def _by_facts(self, on_progress: Callable[[int, int], None]) -> tuple[Dataset, Preparation]:
         """As `coranet train` would, once every scan was looked at."""
         from coranet.cli.show import say
-        from coranet.data.inspect import inspect_folder
-        from coranet.experiments.presets import choose_dims, find_preset
+        from coranet.data.doctor.inspection import inspect_folder
+        from coranet.runs.presets import choose_dims, find_preset
 
         report = inspect_folder(self.raw, on_progress, dataset=self.dataset)
         stops = [problem for problem in report.problems if problem.level == "fatal"]

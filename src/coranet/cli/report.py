@@ -23,9 +23,10 @@ class Report:
         """Write."""
         from coranet.cli.compare import show_rows
         from coranet.cli.show import say
-        from coranet.experiments.paper.reproduce import NAMES
-        from coranet.experiments.paper.small import keep_small
-        from coranet.report import judge_sources, show_evidence, write_evidence
+        from coranet.paper.archive import keep_small
+        from coranet.paper.evidence import show_evidence, write_evidence
+        from coranet.paper.figures import judge_sources
+        from coranet.paper.reproduction import NAMES
 
         if self.keep is not None:
             judge_sources(self.runs)

@@ -56,9 +56,9 @@ class Reproduce:
         """Run what is missing, then write."""
         from coranet.cli.show import counting, say
         from coranet.engine.signals import Interrupted
-        from coranet.experiments.compare import split_rows
-        from coranet.experiments.paper.reproduce import NAMES, Request, cells_of, only_methods, run_cells, sets_for
-        from coranet.report import show_evidence, write_evidence
+        from coranet.paper.evidence import show_evidence, write_evidence
+        from coranet.paper.reproduction import NAMES, Request, cells_of, only_methods, run_cells, sets_for
+        from coranet.runs.comparison import split_rows
 
         names = NAMES if self.name == "all" else (self.name,)
         if not set(names) <= set(NAMES):

@@ -13,7 +13,7 @@ from coranet.errors import InputError
 from coranet.files import make_folder
 
 if TYPE_CHECKING:
-    from coranet.data import splits
+    from coranet.data.splits import by_patient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Split:
     def __call__(self) -> int:
         """Write it."""
         from coranet.cli.show import output
-        from coranet.data.protocols import find_protocol, protocols
+        from coranet.data.splits.protocols import find_protocol, protocols
 
         if (self.protocol is None) == (self.ratio is None):
             raise InputError(f"Give either --ratio, such as 1:4, or --protocol, one of {', '.join(protocols())}.")
@@ -95,8 +95,8 @@ class Split:
 
     def _draw(
         self, patients: Mapping[str, str], labelled: list[str], kept: list[str]
-    ) -> tuple[splits.Split, str, tuple[str, ...]]:
-        from coranet.data.splits import split_by_ratio
+    ) -> tuple[by_patient.Split, str, tuple[str, ...]]:
+        from coranet.data.splits.by_patient import split_by_ratio
 
         first, _, second = str(self.ratio).partition(":")
         if not (first.isdecimal() and second.isdecimal() and int(first)):

@@ -82,8 +82,8 @@ class Train:
         from coranet.cli.show import TrainingDisplay, counting, say
         from coranet.engine.log import Listener
         from coranet.engine.signals import Interrupted
-        from coranet.experiments.launch import train
-        from coranet.experiments.options import Options
+        from coranet.runs.launch import train
+        from coranet.runs.options import Options
 
         options = Options(
             preset=self.preset,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 Axes = tuple[int, int, int]
 Reals = tuple[float, float, float]

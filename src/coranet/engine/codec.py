@@ -12,8 +12,8 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coranet.data.pools import WINDOWS, Window
 from coranet.errors import InputError
+from coranet.feed.windows import WINDOWS, Window
 from coranet.methods import METHODS, WRAPPERS, Method, find_method
 from coranet.uncertainty import ESTIMATORS, Estimator
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from coranet.data.pools import CaseMemory
 from coranet.engine.step import backward, laid_out, progress
 from coranet.engine.timeline import Stretch
+from coranet.feed.pools import CaseMemory
 from coranet.ops.warp import cut
 from coranet.types import Nets
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from coranet.data.pools import Pool
 from coranet.engine.predictor import Predictor
+from coranet.feed.pools import Pool
 from coranet.files import write_atomically
 from coranet.ops.warp import cut
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from coranet.data.pools import Pool, Window
 from coranet.engine.run import Accel
+from coranet.feed.pools import Pool
+from coranet.feed.windows import Window
 from coranet.methods import Method
 from coranet.nets import Body, fuse
 from coranet.ops.confusion import dice_from_counts, overlap_counts
-from coranet.ops.windows import blend_parts, predict_windows, starts
+from coranet.ops.tiling import blend_parts, predict_windows, starts
 from coranet.types import Prediction
 
 PART_BYTES = 2**31

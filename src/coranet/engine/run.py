@@ -12,16 +12,16 @@ from typing import Any, Literal
 
 import torch
 
-from coranet.data.augment import Augment
-from coranet.data.pools import Patches, Slices, Window
-from coranet.data.splits import Split
+from coranet.data.splits.by_patient import Split
 from coranet.engine.codec import decode, encode, kind_of
 from coranet.errors import InputError
+from coranet.feed.augmentation import Augment
+from coranet.feed.windows import Patches, Slices, Window
 from coranet.files import write_atomically
 from coranet.methods import Method
 from coranet.methods.coranet import CoraNet
 from coranet.nets import NETS, Net
-from coranet.ops.windows import check_stride
+from coranet.ops.tiling import check_stride
 from coranet.version import __version__
 
 

@@ -13,25 +13,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coranet.data.batches import mix
-from coranet.data.build import fill_gaps
 from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import scan_cases
-from coranet.data.pools import Patches
-from coranet.data.prepare import Preparation, prepare_case, restore_labels, restore_probabilities, restore_score
+from coranet.data.prepare.cases import Preparation, prepare_case, restore_labels, restore_probabilities, restore_score
+from coranet.data.prepare.store_builder import fill_gaps
 from coranet.data.readers import Volume
 from coranet.data.readers.nifti import write
 from coranet.data.store import Store
 from coranet.engine import checkpoint
 from coranet.engine.codec import decode
-from coranet.engine.memory import memory_for
+from coranet.engine.out_of_memory import memory_for
 from coranet.engine.predictor import Predictor, settle
 from coranet.engine.run import Run
 from coranet.errors import InputError
+from coranet.feed.batches import mix
+from coranet.feed.windows import Patches
 from coranet.files import make_folder
+from coranet.geometry import Geometry
 from coranet.nets import MakeNet, count_parameters
-from coranet.ops.windows import check_stride
-from coranet.types import Geometry
+from coranet.ops.tiling import check_stride
 
 
 @dataclass(frozen=True, kw_only=True)

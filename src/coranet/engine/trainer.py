@@ -10,23 +10,24 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from coranet.data.batches import Batches, mix
-from coranet.data.kept import keep_maps, soft_maps
-from coranet.data.pools import CaseMemory, Pool, Slices
-from coranet.data.residency import Room
 from coranet.data.store import Store
 from coranet.engine import checkpoint
 from coranet.engine.estimate import estimate_seconds
 from coranet.engine.film import keep_picture
 from coranet.engine.log import Journal, Listener, Plan, Record
-from coranet.engine.memory import memory_for
-from coranet.engine.optim import make_optimizers, rate
+from coranet.engine.optimizers import make_optimizers, rate
+from coranet.engine.out_of_memory import memory_for
 from coranet.engine.predictor import Predictor, settle
 from coranet.engine.run import Run
 from coranet.engine.signals import Interrupted, stop_requests
 from coranet.engine.step import Captured, Updates, laid_out, progress
 from coranet.engine.timeline import Stretch, lay_out
 from coranet.errors import InputError
+from coranet.feed.batches import Batches, mix
+from coranet.feed.case_maps import keep_maps, soft_maps
+from coranet.feed.pools import CaseMemory, Pool
+from coranet.feed.residency import Room
+from coranet.feed.windows import Slices
 from coranet.nets import MakeNet, count_parameters
 from coranet.types import Batch, Progress, Terms
 

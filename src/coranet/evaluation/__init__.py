@@ -1,7 +1,7 @@
 """From predictions and labels to scores: per case, per class and, where asked, per slice."""
 
-from coranet.evaluation.calibration import CalibrationRow, Calibrations, evaluate_calibration
 from coranet.evaluation.folders import evaluate
+from coranet.evaluation.reliability import CalibrationRow, Calibrations, evaluate_calibration
 from coranet.evaluation.rows import Row, score_pair, score_slices
 from coranet.evaluation.scores import Scores
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coranet.data.datasets.description import read_classes, read_json
-from coranet.data.prepare import label_values
+from coranet.data.prepare.cases import label_values
 from coranet.data.problem import FileError
 from coranet.data.readers import Volume, label_source
 from coranet.evaluation.rows import Classes

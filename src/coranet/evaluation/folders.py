@@ -16,7 +16,7 @@ from coranet.data.readers import label_source
 from coranet.evaluation.classes import class_map, classes_that_occur, declared_classes
 from coranet.evaluation.rows import Classes, Row, score_pair, score_slices
 from coranet.evaluation.scores import Scores
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 _NOT_CLASSES = ("_uncertain", "_score", "_probabilities", "_conservative", "_radical")
 """How the names of maps that accompany a prediction end."""

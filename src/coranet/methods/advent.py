@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from coranet.methods.adversarial import Adversarial
+from coranet.methods.critics import Adversarial
 from coranet.nets import MakeNet
 from coranet.ops.entropy import log
 from coranet.ops.losses import probabilities

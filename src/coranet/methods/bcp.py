@@ -25,9 +25,9 @@ from coranet.errors import InputError
 from coranet.methods.base import Method
 from coranet.nets import MakeNet
 from coranet.ops.components import largest_components
-from coranet.ops.guess import guess
 from coranet.ops.losses import cross_entropy, masked_mean, probabilities, soft_dice
 from coranet.ops.mixing import copy_paste, halves, placed_boxes
+from coranet.ops.passes import guess
 from coranet.ops.teacher import copy_weights, follow, frozen_copy
 from coranet.types import Batch, Nets, Phase, Progress, Sample, Terms
 

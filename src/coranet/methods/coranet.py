@@ -25,7 +25,7 @@ from coranet.errors import InputError
 from coranet.methods.base import Method
 from coranet.nets import Body, Feature, MakeNet
 from coranet.ops.losses import Normalise, cross_entropy, masked_mean, probabilities, squared_difference
-from coranet.ops.perturb import intensity_view
+from coranet.ops.perturbation import intensity_view
 from coranet.ops.teacher import copy_weights, follow
 from coranet.types import Batch, Nets, Phase, Prediction, Progress, Sample, Terms, Update
 from coranet.uncertainty import CRM, Estimator

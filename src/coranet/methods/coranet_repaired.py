@@ -28,7 +28,7 @@ from coranet.nets import Body, Feature
 from coranet.ops.features import drop_channels
 from coranet.ops.losses import cross_entropy, masked_mean, probabilities, soft_dice, squared_difference
 from coranet.ops.mixing import cutmix_boxes, cutmixed
-from coranet.ops.perturb import strong_view
+from coranet.ops.perturbation import strong_view
 from coranet.ops.ramps import gaussian_ramp
 from coranet.ops.teacher import frozen_copy
 from coranet.ops.views import draw_symmetry

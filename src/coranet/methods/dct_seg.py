@@ -25,8 +25,8 @@ from coranet.nets import Body, MakeNet
 from coranet.ops.adversarial import fgsm
 from coranet.ops.entropy import js_divergence, kl_divergence, log
 from coranet.ops.losses import cross_entropy, masked_mean, probabilities
+from coranet.ops.passes import frozen_statistics
 from coranet.ops.ramps import gaussian_ramp
-from coranet.ops.statistics import frozen_statistics
 from coranet.types import Batch, Nets, Progress, Sample, Terms, Update
 
 PAIR = ("student", "second")

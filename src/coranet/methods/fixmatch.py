@@ -18,10 +18,10 @@ from torch import Tensor
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
-from coranet.ops.guess import guess
 from coranet.ops.losses import cross_entropy, masked_mean
 from coranet.ops.mixing import cutmix_boxes, cutmixed
-from coranet.ops.perturb import strong_view
+from coranet.ops.passes import guess
+from coranet.ops.perturbation import strong_view
 from coranet.ops.ramps import gaussian_ramp
 from coranet.ops.regions import confident
 from coranet.types import Batch, Nets, Progress, Sample, Terms

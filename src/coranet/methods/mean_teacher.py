@@ -15,7 +15,7 @@ import torch
 
 from coranet.methods.consistency import TaughtConsistency, mean_difference
 from coranet.ops.losses import probabilities
-from coranet.ops.perturb import gaussian_noise
+from coranet.ops.perturbation import gaussian_noise
 from coranet.types import Nets, Progress, Sample, Terms
 
 

@@ -25,9 +25,9 @@ from coranet.errors import InputError
 from coranet.methods.base import Method
 from coranet.ops.losses import masked_mean, one_hot, probabilities, squared_difference
 from coranet.ops.mixing import mixed_dice, mixed_up, mixup_shares, sharpen, soft_cross_entropy
-from coranet.ops.perturb import intensity_view
+from coranet.ops.passes import frozen_statistics
+from coranet.ops.perturbation import intensity_view
 from coranet.ops.ramps import gaussian_ramp
-from coranet.ops.statistics import frozen_statistics
 from coranet.types import Batch, Nets, Progress, Terms
 
 

@@ -21,7 +21,7 @@ from coranet.methods.consistency import TaughtConsistency
 from coranet.nets import Body
 from coranet.ops.features import weighted_mean
 from coranet.ops.losses import at_least_fp32, probabilities, squared_difference
-from coranet.ops.perturb import gaussian_noise
+from coranet.ops.perturbation import gaussian_noise
 from coranet.types import Nets, Progress, Sample, Terms
 
 

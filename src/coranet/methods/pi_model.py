@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from coranet.methods.consistency import Consistency, mean_difference
 from coranet.nets import Feature, MakeNet
 from coranet.ops.losses import probabilities
-from coranet.ops.perturb import gaussian_noise
+from coranet.ops.perturbation import gaussian_noise
 from coranet.ops.views import Symmetry, draw_symmetry
 from coranet.types import Nets, Progress, Sample, Terms
 

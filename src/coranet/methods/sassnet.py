@@ -19,7 +19,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from coranet.methods.adversarial import Adversarial
+from coranet.methods.critics import Adversarial
 from coranet.nets import MakeNet
 from coranet.ops.distance import distance_error, distance_maps
 from coranet.types import Sample

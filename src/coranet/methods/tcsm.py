@@ -16,7 +16,7 @@ from torch import Tensor
 
 from coranet.methods.consistency import TaughtConsistency, mean_difference
 from coranet.ops.losses import probabilities
-from coranet.ops.perturb import gaussian_noise
+from coranet.ops.perturbation import gaussian_noise
 from coranet.ops.views import draw_symmetry, draw_warp, warped, warped_mask
 from coranet.types import Nets, Progress, Sample, Terms
 

@@ -20,7 +20,7 @@ from torch import nn
 from coranet.methods.consistency import Consistency
 from coranet.nets import Feature, MakeNet
 from coranet.ops.losses import masked_mean, probabilities, squared_difference
-from coranet.ops.perturb import gaussian_noise
+from coranet.ops.perturbation import gaussian_noise
 from coranet.types import Nets, Progress, Sample, Terms, Trace
 
 LEAST = 1e-3

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from coranet.methods.consistency import TaughtConsistency
 from coranet.nets import Body, Feature, MakeNet
-from coranet.ops.dropout import dropout_on
 from coranet.ops.entropy import entropy
 from coranet.ops.losses import masked_mean, probabilities, squared_difference
-from coranet.ops.perturb import gaussian_noise
+from coranet.ops.passes import dropout_on
+from coranet.ops.perturbation import gaussian_noise
 from coranet.ops.ramps import gaussian_ramp
 from coranet.types import Nets, Progress, Sample, Terms
 

@@ -23,12 +23,12 @@ from torch import Tensor, nn
 from coranet.errors import InputError
 from coranet.methods.base import Method
 from coranet.nets import Body, Feature, MakeNet
-from coranet.ops.dropout import dropout_on
 from coranet.ops.entropy import log
 from coranet.ops.features import surest
 from coranet.ops.losses import probabilities
 from coranet.ops.mixing import mixed_dice
 from coranet.ops.orientation import ORIENTATIONS, Orientation
+from coranet.ops.passes import dropout_on
 from coranet.ops.ramps import gaussian_ramp
 from coranet.types import Batch, Nets, Progress, Terms, Update
 

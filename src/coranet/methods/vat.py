@@ -24,8 +24,8 @@ from coranet.methods.base import Method
 from coranet.ops.adversarial import adversarial_direction
 from coranet.ops.entropy import kl_divergence
 from coranet.ops.losses import masked_mean, probabilities
+from coranet.ops.passes import frozen_statistics
 from coranet.ops.ramps import gaussian_ramp
-from coranet.ops.statistics import frozen_statistics
 from coranet.types import Batch, Nets, Progress, Sample, Terms
 
 

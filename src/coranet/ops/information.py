@@ -21,7 +21,7 @@ from torch.nn.grad import conv2d_weight, conv3d_weight
 
 from coranet.ops.entropy import log
 from coranet.ops.losses import at_least_fp32
-from coranet.ops.windows import starts
+from coranet.ops.tiling import starts
 
 CORRELATE: dict[int, Callable[..., Tensor]] = {2: conv2d_weight, 3: conv3d_weight}
 """Sums over voxels of products of two maps under small displacements: what a convolution's weights get as gradient."""

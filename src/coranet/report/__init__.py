@@ -1,19 +1,10 @@
-"""Finished runs side by side: a page to mail, its pictures, and a table for the console. Reads files only."""
+"""Finished runs side by side: a page to mail, its pictures, and a table for the console.
 
-from coranet.report.evidence import show_evidence, write_evidence
-from coranet.report.figures import judge_sources
+Reads the files that runs left behind, and loads neither PyTorch nor a method.
+"""
+
 from coranet.report.numbers import table_text
 from coranet.report.page import write_report
 from coranet.report.seeds import Standing, seeds_text, standings, write_comparison
 
-__all__ = [
-    "Standing",
-    "judge_sources",
-    "seeds_text",
-    "show_evidence",
-    "standings",
-    "table_text",
-    "write_comparison",
-    "write_evidence",
-    "write_report",
-]
+__all__ = ["Standing", "seeds_text", "standings", "table_text", "write_comparison", "write_report"]

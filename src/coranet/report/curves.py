@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coranet.report.paint import TEXT, WIDTH, Picture, plain
-from coranet.report.runs import FinishedRun, Json
+from coranet.report.run_files import FinishedRun, Json
 
 INKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Of lines on white, apart for colour-blind eyes too."""

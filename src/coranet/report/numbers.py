@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coranet.metrics import Comparison, Summary, compare
-from coranet.report.runs import FinishedRun, read_runs
+from coranet.report.run_files import FinishedRun, read_runs
 
 TableRow = dict[str, str]
 """Text by the title of its column."""

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from coranet.data.alignment import AS_IT_LIES, Verdict
 from coranet.data.datasets.folder import Case
+from coranet.data.doctor.inspection import Report
+from coranet.data.doctor.outliers import amount
 from coranet.data.grid import orientation_code
-from coranet.data.inspect import Report
-from coranet.data.outliers import amount
 from coranet.data.problem import Problem
 from coranet.data.readers import Volume
 from coranet.files import make_folder, write_atomically

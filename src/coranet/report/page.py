@@ -7,13 +7,13 @@ from io import BytesIO
 from pathlib import Path
 
 from coranet.data.problem import FileError
-from coranet.report.comparison import draw_comparison
 from coranet.report.curves import draw_curves
-from coranet.report.film import draw_film
+from coranet.report.filmstrip import draw_film
+from coranet.report.gallery import draw_comparison
 from coranet.report.markup import bullets, document, element, fold, picture, table
 from coranet.report.numbers import TableRow, class_row, difference_row, score_row
 from coranet.report.paint import DPI, Picture
-from coranet.report.runs import FinishedRun, read_runs
+from coranet.report.run_files import FinishedRun, read_runs
 
 ABOUT_SCORES = (
     "Means over cases, a case being worth the mean of its classes; in brackets the 95 % bootstrap interval over cases. "

@@ -11,7 +11,7 @@ from coranet.evaluation import Scores
 from coranet.files import write_atomically
 from coranet.metrics import Comparison, Summary, by_patient, compare, summarise
 from coranet.report.numbers import TableRow, csv_text, markdown, number, p_value
-from coranet.report.runs import FinishedRun, patients_of, read_runs
+from coranet.report.run_files import FinishedRun, patients_of, read_runs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from coranet.data.grid import through_plane_axis
-from coranet.data.prepare import Preparation, plan
+from coranet.data.prepare.cases import Preparation, plan
 from coranet.data.readers import Volume
 from coranet.report.paint import colour_of, square_around
 

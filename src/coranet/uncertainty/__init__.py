@@ -1,9 +1,9 @@
 """Estimators of uncertainty, chosen from one table."""
 
 from coranet.uncertainty.aleatoric import Aleatoric
-from coranet.uncertainty.base import Estimator
 from coranet.uncertainty.crm import CRM
 from coranet.uncertainty.ensemble import Ensemble
+from coranet.uncertainty.estimator import Estimator
 from coranet.uncertainty.mc_dropout import MCDropout
 from coranet.uncertainty.softmax import Softmax
 from coranet.uncertainty.tta import TTA

@@ -23,7 +23,7 @@ from coranet.errors import InputError
 from coranet.nets import Body
 from coranet.ops.losses import at_least_fp32, cross_entropy, probabilities
 from coranet.types import Regions
-from coranet.uncertainty.base import Estimator
+from coranet.uncertainty.estimator import Estimator
 
 DRAWS = {2: 20, 3: 10}
 """The paper's T, by the axes of space."""

@@ -31,7 +31,7 @@ from coranet.nets import Body
 from coranet.ops.losses import cross_entropy, probabilities
 from coranet.ops.regions import agreement
 from coranet.types import Regions
-from coranet.uncertainty.base import Estimator
+from coranet.uncertainty.estimator import Estimator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from coranet.errors import InputError
 from coranet.nets import Body, Feature
-from coranet.ops.dropout import dropout_on
 from coranet.ops.losses import probabilities
+from coranet.ops.passes import dropout_on
 from coranet.uncertainty.softmax import Softmax
 
 

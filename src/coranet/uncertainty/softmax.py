@@ -10,7 +10,7 @@ from torch import Tensor
 from coranet.errors import InputError
 from coranet.ops.regions import confident
 from coranet.types import Regions
-from coranet.uncertainty.base import Estimator
+from coranet.uncertainty.estimator import Estimator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from coranet.data.datasets.tree import Survey, surveyed
 from coranet.data.datasets.walk import files_below
 from coranet.data.problem import FileError, Problem, fatal, warning
 from coranet.data.readers import Source
-from coranet.data.readers.h5 import ENDINGS, find_key
+from coranet.data.readers.hdf5 import ENDINGS, find_key
 
 _SLICE = re.compile(r"(?P<case>.+)_slice_?(?P<number>\d+)")
 

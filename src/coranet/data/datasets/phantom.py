@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from coranet.errors import InputError
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 Floats = NDArray[np.floating[Any]]
 Tissues = NDArray[np.uint8]

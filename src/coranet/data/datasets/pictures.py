@@ -9,7 +9,7 @@ from coranet.data.datasets.folder import Case
 from coranet.data.datasets.walk import files_below
 from coranet.data.problem import Problem, fatal
 from coranet.data.readers import Source
-from coranet.data.readers.image import ENDINGS
+from coranet.data.readers.picture import ENDINGS
 
 
 def holds_pictures(root: Path) -> bool:

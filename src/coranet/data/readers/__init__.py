@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coranet.data.problem import FileError
-from coranet.data.readers import derived, dicom, h5, image, mat, nifti, npy, nrrd
+from coranet.data.readers import derived, dicom, hdf5, mat, nifti, npy, nrrd, picture
 from coranet.data.readers.volume import Inside, Volume
 
 __all__ = ["READERS", "Reader", "Source", "Volume", "ending_of", "label_source", "source"]
@@ -36,10 +36,10 @@ READERS: dict[str, Reader] = {
     "nifti": Reader(read=nifti.read, endings=nifti.ENDINGS),
     "nrrd": Reader(read=nrrd.read, endings=nrrd.ENDINGS, marks=nrrd.MARKS),
     "dicom": Reader(read=dicom.read, endings=dicom.ENDINGS, marks=dicom.MARKS, files=dicom.files),
-    "h5": Reader(read=h5.read, endings=h5.ENDINGS, marks=h5.MARKS),
+    "h5": Reader(read=hdf5.read, endings=hdf5.ENDINGS, marks=hdf5.MARKS),
     "mat": Reader(read=mat.read, endings=mat.ENDINGS, marks=mat.MARKS),
     "npy": Reader(read=npy.read, endings=npy.ENDINGS, marks=npy.MARKS),
-    "image": Reader(read=image.read, endings=image.ENDINGS, marks=image.MARKS),
+    "image": Reader(read=picture.read, endings=picture.ENDINGS, marks=picture.MARKS),
     "mask": Reader(read=derived.read_mask),
     "slices": Reader(read=derived.read_slices),
     "stack": Reader(read=derived.read_stack, files=derived.stack_files),

@@ -18,7 +18,7 @@ from coranet.data.problem import FileError
 from coranet.data.readers import contours
 from coranet.data.readers.mat import load_mat
 from coranet.data.readers.volume import Inside, Volume, unplaced
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 

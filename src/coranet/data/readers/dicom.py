@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coranet.data.problem import FileError, Problem, warning
-from coranet.data.readers.slices import MARK, Slice, fill_pixels, is_dicom, slices_of
-from coranet.data.readers.stack import Stack, missing_places, stack_slices
+from coranet.data.readers.dicom_slices import MARK, Slice, fill_pixels, is_dicom, slices_of
+from coranet.data.readers.dicom_stack import Stack, missing_places, stack_slices
 from coranet.data.readers.volume import Inside, Volume, checked_geometry, unplaced
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 ENDINGS = (".dcm", ".dicom", ".ima")
 MARKS = (MARK,)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from coranet.data.problem import FileError, Problem, warning
 from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, checked_geometry, content_of
 from coranet.files import write_atomically
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 ENDINGS = (".nii.gz", ".nii")
 """What a NIfTI file's name may end in."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coranet.data.problem import FileError, Problem
-from coranet.types import Geometry
+from coranet.geometry import Geometry
 
 COPY_AGAIN = "Copy or export the file again"
 """What helps against a damaged file."""

@@ -1,0 +1,177 @@
+"""From raw scans to a prepared store: cases side by side, resumable, kept in a cache for training."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from coranet.data.datasets.folder import Case, Dataset
+from coranet.data.prepare.partial_store import Piece, ResumableWriter, unfinished
+from coranet.data.prepare.preparation import Preparation
+from coranet.data.prepare.workers import Task, side_by_side
+from coranet.data.problem import FileError
+from coranet.data.store import FORMAT, Store
+from coranet.errors import InputError
+
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What is to be said of a case that was prepared."""
+
+    case: str
+    warnings: tuple[str, ...]
+    """Of its files, and what was done about it."""
+    kept: dict[str, float]
+    """By class: the Dice of its label with itself, there and back, where the store's grid does not keep it whole."""
+    resumed: bool
+    """Whether it was prepared before the last stop."""
+
+
+def default_cache() -> Path:
+    """The user's cache folder: raw folders are often read-only."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coranet"
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cached_store(
+    dataset: Dataset,
+    cases: Sequence[Case],
+    settings: Preparation,
+    cache: Path,
+    on_progress: OnProgress | None = None,
+    jobs: int = 1,
+) -> Store:
+    """The store of these cases, from the cache where files and settings are as they were."""
+    path = cache / f"{dataset.root.resolve().name}-{_key(dataset, cases, settings)}"
+    if not Store.is_store(path):
+        try:
+            build_store(dataset, cases, settings, path, on_progress, jobs)
+        except InputError:  # once the file is mended, it is another store
+            shutil.rmtree(unfinished(path), ignore_errors=True)
+            raise
+    return Store.open(path)
+
+
+def build_store(
+    dataset: Dataset,
+    cases: Sequence[Case],
+    settings: Preparation,
+    path: Path,
+    on_progress: OnProgress | None = None,
+    jobs: int = 1,
+) -> list[Told]:
+    """Read, prepare and write cases, in so many processes; one is this one. What a stop leaves is taken up again.
+
+    The store is the same, whatever the number of processes and of stops. Of more than one process, the program that asks
+    for them must be importable: a script needs its `if __name__ == "__main__"`.
+
+    Returns:
+        What is to be said of each case.
+    """
+    check_crop(cases, settings)
+    header = {
+        "name": dataset.name,
+        "channels": list(dataset.channels),
+        "classes": {str(value): name for value, name in dataset.classes.items()},
+        "preparation": asdict(settings),
+    }
+    names = {value: name for value, name in dataset.classes.items() if value}
+    keys = [case_key(case, settings) for case in cases]
+    try:
+        with ResumableWriter(path, header, keys) as writer:
+            before = len(writer.done)
+            tasks = [
+                Task(number, case, settings, keys[number], writer.pieces)
+                for number, case in enumerate(cases)
+                if number >= before
+            ]
+            if before and on_progress:
+                on_progress(before, len(cases))
+            resumed = _write(writer, tasks, jobs, on_progress)
+            return [_told(piece, names, i < before or i in resumed) for i, piece in enumerate(writer.done)]
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written ({error.strerror}). Make room, or choose another folder with --cache or --out."
+        ) from error
+
+
+def _write(writer: ResumableWriter, tasks: Sequence[Task], jobs: int, on_progress: OnProgress | None) -> set[int]:
+    """Prepare cases in any order, write them in theirs; the numbers of those that were prepared before."""
+    ready: dict[int, Piece] = {}
+    resumed, total = set(), len(writer.keys)
+    with closing(side_by_side(tasks, jobs)) as pieces:
+        for number, piece, new in pieces:
+            ready[number] = piece
+            if not new:
+                resumed.add(number)
+            while (following := len(writer.done)) in ready:
+                writer.append(ready.pop(following), writer.files_of(following))
+            if on_progress:
+                on_progress(len(writer.done) + len(ready), total)
+    return resumed
+
+
+def _told(piece: Piece, names: dict[int, str], resumed: bool) -> Told:
+    kept = {names.get(int(value), value): share for value, share in piece.remarks["kept"].items()}
+    return Told(case=piece.entry["name"], warnings=tuple(piece.remarks["warnings"]), kept=kept, resumed=resumed)
+
+
+def check_crop(cases: Sequence[Case], settings: Preparation) -> None:
+    """Refuse to look at labels that are not supposed to be known.
+
+    Raises:
+        InputError: `crop=label` meets a case without a label, or a test case, and nobody asked for that.
+    """
+    if settings.crop != "label":
+        return
+    for case in cases:
+        if case.label is None:
+            remedy = "Leave it out, or crop to something else than the ground truth"
+            raise FileError(case.images[0].path, "has no label, and crop=label asks for one", remedy)
+        if case.part == "Ts" and not settings.crop_label_for_all:
+            what = "is the label of a test case, which crop=label would look at"
+            raise FileError(case.label.path, what, "Crop to something else, or ask for it with --crop-label-for-all")
+
+
+def allow_gaps(dataset: Dataset) -> Dataset:
+    """The dataset with slices that are missing from a series put between their neighbours."""
+    return replace(dataset, cases=tuple(map(fill_gaps, dataset.cases)))
+
+
+def fill_gaps(case: Case) -> Case:
+    """One case of it."""
+    images = (
+        replace(image, inside=(*image.inside, ("gaps", "interpolate"))) if image.reader == "dicom" else image
+        for image in case.images
+    )
+    return replace(case, images=tuple(images))
+
+
+def _key(dataset: Dataset, cases: Sequence[Case], settings: Preparation) -> str:
+    described = [str(dataset.root.resolve()), dataset.name, dataset.channels, sorted(dataset.classes.items())]
+    return _hash([described, [case_key(case, settings) for case in cases]])
+
+
+def case_key(case: Case, settings: Preparation) -> str:
+    """Changes with a case's files, what of them is meant, its name and how it is prepared."""
+    sources = [*case.images, *([case.label] if case.label else [])]
+    meant = [(source.reader, source.inside, [str(file) for file in source.files()]) for source in sources]
+    stats = [file.stat() for source in sources for file in source.files() if file.exists()]
+    seen = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
+    return _hash([FORMAT, case.name, case.patient, case.part, case.label is not None, meant, seen, asdict(settings)])
+
+
+def _hash(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

@@ -1,0 +1,133 @@
+"""Cases prepared side by side, each by one process and into files of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coranet.data.datasets.folder import Case
+from coranet.data.prepare.cases import Opened, Preparation, open_case
+from coranet.data.prepare.partial_store import Piece, PieceFiles
+from coranet.data.prepare.resampling import restore_turned
+from coranet.errors import InputError
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class Task(NamedTuple):
+    """One case to prepare."""
+
+    number: int
+    case: Case
+    settings: Preparation
+    key: str
+    folder: Path
+    """Where its files go."""
+
+
+def carry_out(task: Task) -> tuple[int, Piece, bool]:
+    """Prepare a case into its files: its number, what to say of it, and whether that had not been done before."""
+    files = PieceFiles(task.folder, task.number)
+    if found := files.read(task.key):
+        return task.number, found, False
+    case = task.case
+    labels = (source.read() for source in (case.label,) if source is not None)
+    opened = open_case((image.read() for image in case.images), labels, task.settings)
+    planes = opened.grid.planes
+    digest = files.write_image(opened.slabs, opened.grid.shape[0], planes)
+    label = opened.place_label()
+    if label is not None:
+        files.write_label(label, digest, planes)
+    piece = Piece(
+        key=task.key,
+        entry={
+            "name": case.name,
+            "patient": case.patient,
+            "part": case.part,
+            "shape": [len(case.images), *opened.grid.shape],
+            "grid": opened.grid.to_json(),
+            "planes": planes,
+        },
+        hash=digest.hexdigest()[:16],
+        labelled=label is not None,
+        remarks={"kept": _kept(opened, label), "warnings": [str(problem) for problem in opened.warnings]},
+    )
+    files.finish(piece)
+    return task.number, piece, True
+
+
+def side_by_side(tasks: Sequence[Task], jobs: int) -> Generator[tuple[int, Piece, bool], None, None]:
+    """`carry_out` each task in one of so many processes, as they come; with one, in this process.
+
+    Raises:
+        InputError: what is wrong with the first case that cannot be prepared; those under way are finished before.
+    """
+    if jobs == 1:
+        yield from map(carry_out, tasks)
+        return
+    # Not forked: the threads of a library that was used before would be left behind in the middle of something.
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, fresh, _begin) as pool:
+        try:
+            with _one_thread_each():
+                futures = [pool.submit(carry_out, task) for task in tasks]
+            for future in as_completed(futures):
+                yield future.result()
+        except BrokenProcessPool as error:
+            raise InputError(
+                f"A process that prepared a case was ended from outside, most likely for lack of memory. "
+                f"Give fewer than --jobs {jobs}; what is done is kept."
+            ) from error
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes that are started meanwhile do their sums in one thread: there is one of them for each core."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _begin() -> None:
+    """In a new process: leave stopping to the parent, and end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "this process was started by another"
+    parent.join()
+    os._exit(1)
+
+
+def _kept(opened: Opened, label: NDArray[np.uint8] | None) -> dict[str, float]:
+    """By class, the Dice of a label with what comes back of it; empty where all of it does."""
+    if opened.truth is None or label is None:
+        return {}
+    there, back, both = np.zeros((3, 256), np.int64)
+    for before, after in zip(opened.truth, restore_turned(label, opened.grid), strict=True):
+        for counts, values in ((there, before), (back, after), (both, before[before == after])):
+            counts += np.bincount(values.ravel(), minlength=256)
+    if (there == both).all():
+        return {}
+    return {str(value): float(2 * both[value] / (there + back)[value]) for value in np.flatnonzero(there) if value}

@@ -1,0 +1,150 @@
+"""Images on the device, and what is kept for each of them.
+
+Slices and volumes are one: a window says what an image is, and a pool holds the images of many cases, each at its own size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from coranet.data.store import Store
+from coranet.errors import InputError
+from coranet.feed.residency import Room, send_for
+from coranet.feed.windows import Patches, Slices, Window
+from coranet.ops.warp import cut
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Images of one kind, `N` of them, each on the device, in host memory or on disk."""
+
+    images: tuple[Tensor, ...]
+    """`(C, *S)` each."""
+    labels: tuple[Tensor, ...] | None
+    """`(*S)` uint8 each."""
+    cases: tuple[str, ...]
+    """Whose image each is."""
+    device: torch.device = torch.device("cpu")
+    """Where they are needed."""
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    @cached_property
+    def resident(self) -> bool:
+        """Whether all of it is on the device."""
+        return all(one.device.type == self.device.type for one in (*self.images, *(self.labels or ())))
+
+    def image(self, number: int) -> Tensor:
+        """One of the images, on the device."""
+        send_for(self.images[number])
+        return self.images[number].to(self.device)
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """`(N, D)` on the CPU: each image's own size."""
+        return torch.tensor([image.shape[1:] for image in self.images])
+
+    @cached_property
+    def objects(self) -> tuple[tuple[Tensor, ...], ...]:
+        """Of each labelled image, for each object in it, where some of its voxels lie: `(V, D)` on the CPU."""
+        for label in self.labels or ():
+            send_for(label)
+        return tuple(_places(label.cpu()) for label in self.labels or ())
+
+    def padded(self, index: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Images no larger than a shape, `(B, C, *shape)`, each with its own border repeated at the far ends."""
+        return torch.stack([cut(self.image(number), [0] * len(shape), shape) for number in index.tolist()])
+
+    @classmethod
+    def load(cls, store: Store, cases: Sequence[str], window: Window, room: Room, *, labelled: bool) -> Pool:
+        """Put cases where there is room. Labels are read only where `labelled` says that they may be."""
+        images: list[Tensor] = []
+        labels: list[Tensor] = []
+        names: list[str] = []
+        for name in cases:
+            pixels, classes = window.split(store.image(name)), window.split(store.label(name)) if labelled else None
+            if isinstance(window, Patches) and not labelled and window.unlabelled == "centre":
+                x, y, z = _middle(pixels.shape[2:], window.size)
+                pixels = pixels[:, :, x, y, z]
+            if isinstance(window, Slices) and window.keep == "object" and classes is not None:
+                seen = classes.any(axis=(1, 2))
+                pixels, classes = pixels[seen], classes[seen]
+            images += room.place(pixels)
+            names += [name] * len(pixels)
+            if classes is not None:
+                labels += room.place(classes)
+        if not images:
+            raise InputError("No labelled slice shows an object. Check the labels, or use slices of every kind.")
+        return cls(tuple(images), tuple(labels) if labelled else None, tuple(names), room.device)
+
+
+def _middle(sizes: Sequence[int], window: Sequence[int]) -> list[slice]:
+    starts = [max((n - w) // 2, 0) for n, w in zip(sizes, window, strict=True)]
+    return [slice(a, a + w) for a, w in zip(starts, window, strict=True)]
+
+
+def _places(label: Tensor, most: int = 2000) -> tuple[Tensor, ...]:
+    """Evenly spaced among each object's voxels, so that nothing is drawn and little is kept."""
+    found = []
+    for value in torch.unique(label).tolist():
+        if value:
+            where = (label == value).nonzero()
+            found.append(where[:: -(-len(where) // most)].clone())
+    return tuple(found)
+
+
+class CaseMemory:
+    """Maps that a method keeps for each unlabelled image, in the image's own space: uint8, or float in several channels."""
+
+    def __init__(self, pool: Pool, room: Room | None = None) -> None:
+        self.sizes = [tuple(size) for size in pool.sizes.tolist()]
+        self.lengths = [int(length) for length in pool.sizes.prod(dim=1)]
+        self.device, self.room = pool.device, room or Room.of(pool.device, None, None)
+        self.flat: dict[str, Tensor] = {}
+        """All images' voxels in one row, `(V,)` or `(M, V)`, by map: what is saved."""
+        self.views: dict[str, tuple[Tensor, ...]] = {}
+
+    def __getitem__(self, name: str) -> tuple[Tensor, ...]:
+        """One map of every image, `(*S)` or `(M, *S)` each."""
+        return self.views[name]
+
+    def write(self, index: Tensor, maps: dict[str, Tensor], planes: slice = slice(None)) -> None:
+        """Keep maps of some images, or of some planes of theirs, each `(B, *S)`; what reaches beyond them is dropped."""
+        for name, values in maps.items():
+            kept = self._room(name, (), torch.uint8)
+            for number, value in zip(index.tolist(), values, strict=True):
+                place = kept[number][planes]
+                own = tuple(map(slice, map(min, place.shape, value.shape)))
+                place[own].copy_(value[own])
+
+    def average(self, name: str, number: int, low: Sequence[int], values: Tensor, seen: Tensor, decay: float) -> None:
+        """Average values `(M, *box)` into one image's map where they are seen, `(*box)`, from voxel `low` on."""
+        kept = self._room(name, (len(values),), torch.float16)[number]
+        box = kept[(slice(None), *(slice(a, a + n) for a, n in zip(low, seen.shape, strict=True)))]
+        values, seen = values.to(box.device), seen.to(box.device)
+        box.copy_(torch.where(seen, decay * box.float() + (1 - decay) * values, box.float()))
+
+    def _room(self, name: str, lead: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+        if name not in self.flat:
+            self._hold(name, self.room.zeros((*lead, sum(self.lengths)), dtype))
+        return self[name]
+
+    def _hold(self, name: str, flat: Tensor) -> None:
+        rows = torch.split(flat, self.lengths, dim=-1)
+        self.flat[name] = flat
+        self.views[name] = tuple(row.view(*row.shape[:-1], *size) for row, size in zip(rows, self.sizes, strict=True))
+
+    def load(self, flat: dict[str, Tensor]) -> None:
+        """What `flat` was when it was saved."""
+        if any(row.shape[-1] != sum(self.lengths) for row in flat.values()):
+            raise InputError("The kept maps are of other images than the run's. Start the run anew.")
+        for name, row in flat.items():
+            if name not in self.flat:
+                self._hold(name, self.room.zeros(tuple(row.shape), row.dtype))
+            self.flat[name].copy_(row)

@@ -1,0 +1,228 @@
+"""From the name of a table or figure to its finished runs.
+
+    OUT/scans/<set>/                    scans, where they had to be laid out
+    OUT/<setting>/split.json            who is labelled, unlabelled and kept for test
+    OUT/<setting>/compare.json          what its runs share
+    OUT/<setting>/<row>-seed<n>/        a run
+
+Studies leave JSON beside them, so that reports need neither networks nor the truth of unlabelled cases.
+Tables share runs: what one has finished, another finds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from coranet.data.datasets.folder import read_folder
+from coranet.errors import InputError
+from coranet.files import make_folder
+from coranet.paper.efficiency import measure
+from coranet.paper.error_shares import write_all_held
+from coranet.paper.figure_list import FIGURES
+from coranet.paper.masked_runs import Masked
+from coranet.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
+from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
+from coranet.paper.tables import TABLES
+from coranet.runs import comparison, jobs
+from coranet.runs.comparison import Compare, Job
+from coranet.runs.launch import OnProgress, Say
+from coranet.runs.options import Options
+
+DATA = "CORANET_DATA"
+"""The environment variable that says where sets are, where `--data` does not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked for, beside a name."""
+
+    out: Path
+    data: Path | None = None
+    """A folder with sets, or one of them."""
+    seeds: int = 3
+    steps: int | None = None
+    """Instead of each set's own."""
+    short: bool = False
+    """A few steps on the phantom: whether it runs, not what it shows."""
+    jobs: int = 1
+    device: str | None = None
+    cache: Path | None = None
+    only: Sequence[str] = ()
+    """The sets, where not all that are there."""
+
+    def sets(self) -> Mapping[str, Path | None]:
+        """The folder of every set there is; generated ones have none yet."""
+        if self.short:
+            return {role.short: None for role in ROLES.values() if role.short}
+        data = self.data or (Path(os.environ[DATA]) if os.environ.get(DATA) else None)
+        if data is None:
+            raise InputError(
+                f"Where are the scans? Give a folder that holds the sets with --data, or name it in {DATA}; docs/datasets.md"
+                " says where to get them. With --short the phantom is taken, for a few steps."
+            )
+        if not data.is_dir():
+            raise InputError(f"{data}: no such folder. Give the folder that the sets lie in with --data.")
+        wanted = dict.fromkeys(name for role in ROLES.values() for name in (role.own, *role.stand_ins))
+        if unknown := [name for name in self.only if name not in wanted]:
+            raise InputError(f"--sets {','.join(unknown)}: no such set. There are {', '.join(wanted)}.")
+        found = {name: find_scans(SETS[name], data) for name in wanted}
+        if not any(found.values()):
+            found = {name: data if is_scans(SETS[name], data) else None for name in wanted}
+        there = {name: place for name, place in found.items() if place and (not self.only or name in self.only)}
+        if lacking := [name for name in self.only if name not in there] or ([] if there else list(found)):
+            raise InputError(
+                f"{data}: holds none of the sets {', '.join(lacking)}{' (--sets)' if self.only else ''}. "
+                "Name folders like that, or give the folder of one of them."
+            )
+        return there
+
+
+Cells = Mapping[Setting, tuple[str, ...]]
+"""Methods by setting."""
+
+
+NAMES = (*TABLES, *FIGURES)
+"""All that can be made again."""
+
+
+def cells_of(name: str, there: Iterable[str]) -> Cells:
+    """The runs behind a table or figure, on the sets there are."""
+    sets, found = tuple(there), dict[Setting, dict[str, None]]()
+    if name in FIGURES:
+        pairs = [pair for needs in FIGURES[name].needs for pair in needs.settings(sets).items()]
+    else:
+        pairs = [
+            (setting_of(block, row, scans), (row.method,))
+            for block in TABLES[name].blocks
+            for scans in places_of(block, sets)
+            for row in block.rows
+        ]
+    for setting, methods in pairs:
+        found.setdefault(setting, {}).update(dict.fromkeys(methods))
+    return {setting: tuple(methods) for setting, methods in found.items()}
+
+
+def only_methods(cells: Mapping[str, Cells], wanted: Sequence[str]) -> dict[str, Cells]:
+    """Of the runs behind each name those of some methods alone, each as a row of `coranet compare` names it.
+
+    Raises:
+        InputError: no method is named, or there is no run of one of them.
+    """
+    there = {_parsed(method): method for each in cells.values() for methods in each.values() for method in methods}
+    if not wanted:
+        raise InputError("--methods: name at least one row, or leave it out.")
+    if unknown := [method for method in wanted if there and _parsed(method) not in there]:
+        raise InputError(f"--methods {','.join(unknown)}: is no row here. There are {', '.join(there.values())}.")
+    chosen = {_parsed(method) for method in wanted}
+
+    def kept(each: Cells) -> Cells:
+        found = {setting: tuple(one for one in methods if _parsed(one) in chosen) for setting, methods in each.items()}
+        return {setting: methods for setting, methods in found.items() if methods}
+
+    return {name: kept(each) for name, each in cells.items()}
+
+
+def _parsed(row: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    """A row's method and settings, in whatever order they are named."""
+    method, own = comparison.parse_row(row)
+    return method, frozenset(own.items())
+
+
+def sets_for(name: str) -> list[str]:
+    """The sets that a table or figure can be made on, generated ones left out."""
+    return [one for one, scans in SETS.items() if scans.generate is None and cells_of(name, (one,))]
+
+
+Attempt = Callable[[Compare], dict[str, str]]
+"""Run what is missing of a comparison; returns the errors of rows that failed."""
+
+
+def _after_efficiency(made: Compare, attempt: Attempt) -> dict[str, str]:
+    measure(made)
+    return {}
+
+
+def _after_masks(made: Compare, attempt: Attempt) -> dict[str, str]:
+    masked = Masked.like(made)
+    errors = attempt(masked)
+    write_all_held([one.folder(job) for one in (made, masked) for job in one.jobs], made.data)
+    return errors
+
+
+AFTER: dict[str, Callable[[Compare, Attempt], dict[str, str]]] = {
+    "efficiency": _after_efficiency,
+    "masks": _after_masks,
+}
+"""What a study does when the runs it needs are finished; returns errors as an attempt does."""
+
+
+def run_cells(
+    cells: Cells,
+    request: Request,
+    alone: Callable[[Compare, Job], str | None],
+    say: Say,
+    on_progress: OnProgress,
+    study: str = "",
+) -> dict[Setting, dict[str, str]]:
+    """Run what is missing, then what AFTER has for a study; returns the errors of rows that failed, by setting."""
+
+    def attempt(made: Compare) -> dict[str, str]:
+        return jobs.attempt_all(made, request.jobs, lambda job: alone(made, job), say)
+
+    sets, errors = request.sets() if cells else {}, dict[Setting, dict[str, str]]()
+    for setting, methods in cells.items():
+        made = prepare(setting, methods, sets[setting.scans], request, say, on_progress)
+        length = made.options.steps or "the text's"
+        say(f"{setting.name}: {_several(len(methods), 'method')}, {_several(made.seeds, 'seed')}, {length} steps.")
+        found = attempt(made)
+        if study in AFTER:
+            found |= AFTER[study](made, attempt)
+        if found:
+            errors[setting] = found
+    return errors
+
+
+def prepare(
+    setting: Setting,
+    methods: Sequence[str],
+    source: Path | None,
+    request: Request,
+    say: Say = lambda message: None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> Compare:
+    """A setting's comparison: scans laid out, split written, settings kept."""
+    scans = SETS[setting.scans]
+    data = lay_out(scans, source, request.out / "scans")
+    folder = request.out / setting.name
+    cases = read_folder(data).cases
+    split, said = split_of(scans, cases, setting.share)
+    make_folder(folder)
+    split.write(folder / "split.json", source=f"{scans.title}, {setting.share}", notes=said)
+    made = comparison.prepare(
+        data, folder, ",".join(methods), request.seeds, _options(setting, request, folder), say, on_progress
+    )
+    return replace(made, best=bool(split.val))
+
+
+def _options(setting: Setting, request: Request, folder: Path) -> Options:
+    scans = SETS[setting.scans]
+    recipe = RECIPES[setting.recipe] if setting.recipe and not request.short else scans.options
+    pictured = recipe.dims == 2 and not setting.recipe  # figures of maps are of the text's recipe
+    kept = (("train.keep_maps", "true"),) if pictured else ()
+    return replace(
+        recipe,
+        steps=scans.steps if request.steps is None else request.steps,
+        split=folder / "split.json",
+        net=setting.net,
+        val=None,
+        device=request.device,
+        cache=request.cache,
+        overrides=(*recipe.overrides, *kept),
+    )
+
+
+def _several(count: int, name: str) -> str:
+    return f"{count} {name}{'s' if count != 1 else ''}"

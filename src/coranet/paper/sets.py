@@ -1,0 +1,299 @@
+"""The scans behind each table: the paper's own set where one has it, else an open one that stands for it.
+
+Each is laid out once as a folder in nnU-Net's layout, so that runs, scores and pictures read it like any other.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coranet.data.datasets import DATASETS, survey_dataset
+from coranet.data.datasets.folder import Case, Dataset, refuse
+from coranet.data.datasets.phantom import Phantom, write_folder
+from coranet.data.prepare.cases import label_values
+from coranet.data.readers import Volume, nifti
+from coranet.data.splits.by_patient import Split, split_by_ratio
+from coranet.data.splits.protocols import find_protocol
+from coranet.errors import InputError
+from coranet.runs.options import Options
+
+TEXT_2D = Options(preset="paper", dims=2, overrides=(("net.width", "16"),))
+"""The text's recipe on slices, in a network a sixteenth as large."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scans:
+    """A set, and how it is trained on."""
+
+    name: str
+    title: str
+    readers: tuple[str, ...] = ()
+    """Of `data.datasets`, in the order they are tried; none where the set is generated."""
+    folders: tuple[str, ...] = ()
+    """What its folder may be called among others."""
+    known_by: str = ""
+    """What tells it in a folder of any name: `protocol` and one that lists its patients, or how their names begin."""
+    objects: Mapping[int, str] = field(default_factory=dict)
+    """The classes that are kept, by value, renumbered from 1; all where none are named."""
+    protocol: str | None = None
+    """Whose lists of patients are used; without one, patients are drawn with seed 0, one in five for test."""
+    one_part: bool = False
+    """Laid out with all cases in imagesTr, where its protocol tests on cases of both parts."""
+    options: Options = TEXT_2D
+    """Of every run but for its length."""
+    steps: int | None = None
+    """Of every run; None is the preset's own length."""
+    generate: Callable[[Path], Path] | None = None
+
+
+def _phantom(shape: tuple[int, int, int]) -> Callable[[Path], Path]:
+    return lambda root: write_folder(root, Phantom(shape=shape), seed=1, labelled=12, unlabelled=0, test=0)
+
+
+_SHORT = (("net.width", "4"), ("net.levels", "2"), ("train.batch", "[2,2]"), ("train.checks", "2"))
+
+SETS: dict[str, Scans] = {
+    scans.name: scans
+    for scans in (
+        Scans(
+            name="pancreas",
+            title="NIH Pancreas-CT, slices",
+            readers=("pancreas_ct",),
+            folders=("pancreas", "pancreas_ct", "Pancreas-CT"),
+            known_by="protocol pancreas-2d:1:1",
+            protocol="pancreas-2d",
+            options=Options(preset="paper", dims=2),
+        ),
+        Scans(
+            name="pancreas-3d",
+            title="NIH Pancreas-CT, volumes",
+            readers=("pancreas_ct",),
+            folders=("pancreas", "pancreas_ct", "Pancreas-CT"),
+            known_by="protocol pancreas-a:12",
+            protocol="pancreas-a",
+            options=Options(preset="paper", dims=3),
+        ),
+        Scans(
+            name="endocardium",
+            title="York cardiac MR, endocardium",
+            readers=("endocardium",),
+            folders=("endocardium", "york"),
+            known_by="protocol endocardium:1:4",
+            protocol="endocardium",
+            options=Options(preset="paper", dims=2),
+        ),
+        Scans(
+            name="sunnybrook",
+            title="Sunnybrook cardiac MR, endocardium",
+            readers=("sunnybrook",),
+            folders=("sunnybrook",),
+            known_by="protocol sunnybrook:1:4",
+            protocol="sunnybrook",
+            steps=4_000,
+        ),
+        Scans(
+            name="acdc-lv",
+            title="ACDC, left ventricle alone",
+            readers=("folder", "acdc"),
+            folders=("acdc", "ACDC"),
+            known_by="protocol acdc:14",
+            objects={3: "LV"},
+            steps=4_000,
+        ),
+        *(
+            Scans(
+                name=name,
+                title=title,
+                readers=("folder", "acdc"),
+                folders=("acdc", "ACDC"),
+                known_by="protocol acdc:14",
+                protocol=protocol,
+                one_part=protocol != "acdc",
+                options=Options(preset="acdc", dims=2, overrides=(("net.width", "16"),)),
+                steps=12_000,
+            )
+            for name, title, protocol in (
+                ("acdc", "ACDC", "acdc"),
+                ("acdc-7", "ACDC, 7 labelled patients", "acdc"),
+                ("acdc-peng", "ACDC, a fifth of the patients labelled", "acdc-peng"),
+            )
+        ),
+        Scans(
+            name="la",
+            title="Left atrium, challenge of 2018",
+            readers=("folder", "left_atrium"),
+            folders=("la", "left_atrium"),
+            known_by="protocol la:16",
+            protocol="la",
+            options=Options(preset="la", dims=3),
+            steps=6_000,
+        ),
+        Scans(
+            name="hippocampus",
+            title="Medical Decathlon, hippocampus",
+            readers=("msd", "folder"),
+            folders=("Task04_Hippocampus", "hippocampus/Task04_Hippocampus", "hippocampus"),
+            known_by="hippocampus_",
+            options=Options(preset="auto", dims=3),
+            steps=2_000,
+        ),
+        Scans(
+            name="phantom",
+            title="phantom, slices, one object",
+            objects={3: "LV"},
+            options=Options(preset="auto", dims=2, overrides=_SHORT),
+            generate=_phantom((32, 32, 4)),
+            steps=24,
+        ),
+        Scans(
+            name="phantom-hearts",
+            title="phantom, slices",
+            options=Options(preset="auto", dims=2, overrides=_SHORT),
+            generate=_phantom((32, 32, 4)),
+            steps=24,
+        ),
+        Scans(
+            name="phantom-3d",
+            title="phantom, volumes",
+            objects={3: "LV"},
+            options=Options(preset="auto", dims=3, patch=(16, 16, 16), overrides=_SHORT),
+            generate=_phantom((32, 32, 24)),
+            steps=24,
+        ),
+    )
+}
+
+
+def find_scans(scans: Scans, data: Path) -> Path | None:
+    """The set's folder, by its name: among others in a folder, or the folder itself."""
+    places = [data / name for name in scans.folders]
+    places += [data] if any(data.name == Path(name).name for name in scans.folders) else []
+    return next((place for place in places if _reads(scans.readers, place)), None)
+
+
+def is_scans(scans: Scans, data: Path) -> bool:
+    """Whether a folder of any name holds the set: it can be read, and its patients are the set's.
+
+    Readers make something out in many folders, so that being read says nothing of whose scans these are.
+    """
+    surveys = (DATASETS[reader](data)[0] for reader in scans.readers) if data.is_dir() else ()
+    return any(dataset is not None and _is_theirs(scans.known_by, dataset) for dataset in surveys)
+
+
+def _is_theirs(known_by: str, dataset: Dataset) -> bool:
+    patients = {case.name: case.patient for case in dataset.cases}
+    if not known_by.startswith("protocol "):
+        return bool(patients) and all(patient.startswith(known_by) for patient in patients.values())
+    try:
+        find_protocol(known_by.removeprefix("protocol ")).split(patients, patients)
+    except InputError:
+        return False
+    return True
+
+
+def _reads(readers: Iterable[str], place: Path) -> bool:
+    return place.is_dir() and any(DATASETS[reader](place)[0] is not None for reader in readers)
+
+
+def lay_out(scans: Scans, source: Path | None, home: Path) -> Path:
+    """The set as a folder in nnU-Net's layout: where it is one already, or written to `home` once.
+
+    Raises:
+        InputError: the set cannot be read.
+    """
+    whole = not (scans.objects or scans.one_part)
+    if source is not None and whole and (source / "dataset.json").exists() and "folder" in scans.readers:
+        return source
+    place, told = home / scans.name, str(source.resolve()) if source else ""
+    if (place / "dataset.json").exists():
+        made_of = json.loads((place / "dataset.json").read_text(encoding="utf-8")).get("made_of", told)
+        if made_of != told:
+            raise InputError(
+                f"{place}: was laid out from {made_of}, and --data is {told}. Give that folder, or another --out."
+            )
+    else:
+        beside = home / f".{scans.name}-{uuid4().hex}"
+        try:
+            dataset = _dataset(scans, source, beside / "source")
+            _write(dataset, scans, beside / "made", told)
+            (beside / "made").replace(place)
+        except OSError as error:
+            if not (place / "dataset.json").exists():  # else another process made the same one meanwhile
+                raise InputError(f"{place}: cannot be written ({error.strerror}). Choose another --out.") from error
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    return place
+
+
+def _dataset(scans: Scans, source: Path | None, beside: Path) -> Dataset:
+    if scans.generate is not None:
+        source = scans.generate(beside)
+    assert source is not None
+    for reader in scans.readers or ("folder",):
+        dataset, problems = survey_dataset(source, reader)
+        if dataset is not None:
+            refuse(problems, f"; `coranet doctor {source} --dataset {reader}` lists them")
+            return dataset
+    raise InputError(f"{source}: is not {scans.title}. Give the folder that it lies in with --data.")
+
+
+def _write(dataset: Dataset, scans: Scans, root: Path, source: str) -> None:
+    kept = scans.objects or {value: name for value, name in dataset.classes.items() if value}
+    root.mkdir(parents=True)
+    patients = {}
+    for case in dataset.cases:
+        part = "Tr" if scans.one_part else case.part
+        images, label = [image.read() for image in case.images], case.label.read() if case.label else None
+        for channel, image in enumerate(images):
+            _put(root / f"images{part}" / f"{case.name}_{channel:04d}.nii.gz", image.array, image)
+        if label is not None:
+            classes = label_values(label)
+            values = np.zeros_like(classes)
+            for number, value in enumerate(kept, start=1):
+                values[classes == value] = number
+            _put(root / f"labels{part}" / f"{case.name}.nii.gz", values, label)
+        patients[case.name] = case.patient
+    about = {
+        "name": dataset.name,
+        "channel_names": {str(number): name for number, name in enumerate(dataset.channels)},
+        "labels": {"background": 0, **{name: number for number, name in enumerate(kept.values(), start=1)}},
+        "file_ending": ".nii.gz",
+        "patients": patients,
+        "made_of": source,
+    }
+    (root / "dataset.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
+def _put(path: Path, array: NDArray[Any], like: Volume) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nifti.write(path, array, like.geometry, flat=like.flat)
+
+
+def split_of(scans: Scans, cases: tuple[Case, ...], share: str) -> tuple[Split, tuple[str, ...]]:
+    """Who is labelled, unlabelled and kept for test, and what has to be said of it.
+
+    Args:
+        scans: the set.
+        cases: all there are.
+        share: labelled to unlabelled patients, as `1:4`, or what else the set's protocol has, as `16`.
+    """
+    patients = {case.name: case.patient for case in cases}
+    labelled = [case.name for case in cases if case.label is not None]
+    if scans.protocol is not None:
+        return find_protocol(f"{scans.protocol}:{share}").split(patients, labelled)
+    known, unknown = (int(part) for part in share.split(":"))
+    test = max(round(len(set(patients.values())) / 5), 1)
+    kept = [case.name for case in cases if case.part == "Ts" and case.label is not None]
+    tested = "The set's own test cases" if kept else f"{test} patients drawn for test with seed 0"
+    said = f"{tested}; of the other patients, in an order drawn with seed 0, labelled to unlabelled {share}."
+    made = split_by_ratio(patients, labelled, (known, unknown), test=0 if kept else test, kept_for_test=kept)
+    return made, (said,)

@@ -1,0 +1,134 @@
+"""What a table is made of: rows in blocks, each block about one kind of scans, and the settings their runs share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from coranet.paper.printed import Printed
+from coranet.runs.options import Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Runs that share all but method and seed: one folder of them."""
+
+    scans: str
+    """A name of SETS."""
+    share: str
+    """Labelled to unlabelled patients, or what else the set's protocol has."""
+    net: str | None = None
+    """The body, where it is not the preset's."""
+    recipe: str = ""
+    """Of RECIPES, where it is not the text's."""
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        share = self.share.replace(":", "to").replace("%", "percent")
+        told = "" if self.scans.endswith(f"-{share}") else share  # acdc-7 says how many are labelled
+        return "-".join(part for part in (self.scans, told, self.net, self.recipe) if part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One method as a table calls it."""
+
+    label: str
+    method: str
+    """As in `coranet compare`: `coranet[regions=tta]`."""
+    printed: Printed = field(default_factory=dict)
+    share: str | None = None
+    """Another share than its block's, such as all labels."""
+    recipe: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Rows on one kind of scans."""
+
+    title: str
+    role: str
+    """A name of ROLES."""
+    rows: tuple[Row, ...]
+    columns: Mapping[str, str]
+    """Titles by metric."""
+    share: str | None = None
+    """Of the role's own shares, where None."""
+    net: str | None = None
+    recipe: str = ""
+    against: str = "Ours"
+    """The row that others are tested against."""
+    published: Mapping[str, Mapping[str, Printed]] = field(default_factory=dict)
+    """What others have published on a set, by its name and by row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """One table of the paper."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """What a table is about, and the sets that can show it: the paper's own first, then those that stand for it."""
+
+    own: str
+    stand_ins: tuple[str, ...] = ()
+    short: str = ""
+    """The phantom that stands for it in `--short`; none where another role's shows the same."""
+    shares: Mapping[str, str] = field(default_factory=dict)
+    """By set, where the block has none or the set has no such share."""
+
+
+ROLES: dict[str, Role] = {
+    "pancreas": Role(own="pancreas", stand_ins=("sunnybrook", "acdc-lv"), short="phantom"),
+    "endocardium": Role(own="endocardium", stand_ins=("sunnybrook",), short="phantom"),
+    "volumes": Role(
+        own="pancreas-3d",
+        stand_ins=("la", "hippocampus"),
+        short="phantom-3d",
+        shares={"pancreas-3d": "12", "la": "16", "hippocampus": "1:4", "phantom-3d": "1:4"},
+    ),
+    "hearts": Role(own="acdc", short="phantom-hearts", shares={"acdc": "14", "phantom-hearts": "1:4"}),
+    "hearts, few labels": Role(own="acdc-7", shares={"acdc-7": "7"}),
+    "hearts, the paper's share": Role(own="acdc-peng", shares={"acdc-peng": "20%"}),
+}
+
+RECIPES: dict[str, Options] = {
+    "modern": Options(
+        preset="auto",
+        dims=2,
+        patch=(192, 192),
+        overrides=(
+            ("net.width", "16"),
+            ("train.batch", "[4,4]"),
+            ("data.augment.flip", "true"),
+            ("data.augment.turns", "true"),
+            ("data.augment.upright", "0.5"),
+        ),
+    ),
+}
+"""What runs of a setting are trained by instead of the text's recipe: scans at their own resolution, cross-entropy and Dice,
+a rate that falls to 0, milder angles and scales, and half of the views mirrored or turned by right angles. The batch is the
+text's."""
+
+
+def places_of(block: Block, there: Sequence[str]) -> tuple[str, ...]:
+    """The sets a block is shown on, of those there are: the paper's own, or else every one that stands for it."""
+    role = ROLES[block.role]
+    if role.own in there:
+        return (role.own,)
+    return tuple(name for name in (*role.stand_ins, role.short) if name in there)
+
+
+def setting_of(block: Block, row: Row, scans: str) -> Setting:
+    """Where a row's runs are, on one of the sets."""
+    share = row.share or block.share or ROLES[block.role].shares[scans]
+    if scans.startswith("phantom") and row.share:
+        share = "1:0"  # all labels, whatever the protocol calls that
+    return Setting(scans=scans, share=share, net=block.net, recipe=row.recipe or block.recipe)

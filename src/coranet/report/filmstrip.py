@@ -1,0 +1,81 @@
+"""One slice over the course of training: where a run is uncertain, and how large a share of the pixels that is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from numpy.typing import NDArray
+
+from coranet.report.curves import Curve, curve_of, mark_steps
+from coranet.report.paint import LARGEST, TEXT, UNCERTAIN, WIDTH, Panel, Picture, draw_panel, legend, square_around
+from coranet.report.run_files import FinishedRun
+
+MOST = 8
+"""Frames in a strip."""
+
+Frame = dict[str, NDArray[Any]]
+"""The arrays of one check by name."""
+
+
+def draw_film(runs: Sequence[FinishedRun]) -> Picture | None:
+    """The film of the run that keeps most maps, the first of equals; None where none says what is uncertain."""
+    kept = {run.name: read_frame(run.film[0]).keys() for run in runs if run.film}
+    run = max(runs, key=lambda one: len(kept.get(one.name, ())))
+    if "uncertain" not in kept.get(run.name, ()):
+        return None
+    frames = {int(file.stem): read_frame(file) for file in evenly(run.film)}
+    shares = curve_of(run.log, "measures", "uncertain_share")
+    heights = [min(WIDTH / len(frames), LARGEST), 1.6][: 1 + bool(shares)]
+    figure = Figure(figsize=(WIDTH, sum(heights) + 0.9), layout="constrained")
+    rows = figure.add_gridspec(len(heights), len(frames), height_ratios=heights)
+    _draw_strip([figure.add_subplot(rows[0, column]) for column in range(len(frames))], frames)
+    if shares:
+        _draw_shares(figure.add_subplot(rows[1, :]), shares, run, frames)
+    legend(figure, run.classes, uncertain=True, truth=False)
+    return Picture(name="film", figure=figure, caption=_caption(run, frames, bool(shares)))
+
+
+def evenly(files: Sequence[Path]) -> list[Path]:
+    """At most MOST of them, evenly spaced, the first and the last among them."""
+    places = np.linspace(0, len(files) - 1, min(len(files), MOST)).round().astype(int)
+    return [files[place] for place in places]
+
+
+def read_frame(file: Path) -> Frame:
+    """One check's arrays."""
+    with np.load(file) as arrays:
+        return dict(arrays)
+
+
+def _draw_strip(strip: Sequence[Axes], frames: Mapping[int, Frame]) -> None:
+    """All frames show the part of the image that matters in the last."""
+    *_, last = frames.values()
+    limits = square_around((last["prediction"] > 0) | (last["uncertain"] > 0))
+    for axes, (step, frame) in zip(strip, frames.items(), strict=True):
+        maps = {"outlined": frame["prediction"], "uncertain": frame["uncertain"]}
+        draw_panel(axes, Panel(title=f"step {step}", image=frame["image"], **maps), limits)
+
+
+def _draw_shares(axes: Axes, shares: Curve, run: FinishedRun, steps: Collection[int]) -> None:
+    axes.plot(list(shares), list(shares.values()), color=UNCERTAIN)
+    axes.plot(list(steps), [0] * len(steps), "^", color="0.2", clip_on=False)
+    mark_steps(axes, run.log)
+    axes.margins(y=0.25)
+    axes.set(xlim=(0, run.log[-1]["step"] * 1.01), ylim=(0, None))
+    axes.set_ylabel("uncertain", fontsize=TEXT)
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
+
+
+def _caption(run: FinishedRun, frames: Mapping[int, Frame], shares: bool) -> str:
+    frame = next(iter(frames.values()))
+    said = (
+        f"{run.name} in training, at the same slice (case {frame['case']}, slice {frame['slice']}) after more and more "
+        "steps: red is where it is uncertain, lines are what it predicts."
+    )
+    return said + " Below, the uncertain share of all unlabelled pixels; triangles mark the frames." if shares else said

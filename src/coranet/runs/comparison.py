@@ -1,0 +1,211 @@
+"""Methods side by side: the same cases, body, augmentation and number of steps, each with several seeds.
+
+Which runs there are, what they share and what they are scored on; `jobs.py` runs them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coranet.data.datasets.folder import read_folder
+from coranet.data.splits.by_patient import Split
+from coranet.data.store import Store
+from coranet.engine.trainer import Trainer
+from coranet.errors import InputError
+from coranet.runs.launch import MakeTrainer, OnProgress, Say, find_device, make_run
+from coranet.runs.options import Options
+from coranet.evaluation.patients import write_patients
+from coranet.files import make_folder, write_atomically
+from coranet.methods import METHODS, find_method
+
+SETTINGS = "compare.json"
+"""In the folder of a comparison: what all its runs share."""
+
+
+class Job(NamedTuple):
+    """A row of the table, trained with one seed."""
+
+    row: str
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exam:
+    """What runs are scored on."""
+
+    images: Path
+    labels: Path
+    cases: tuple[str, ...]
+    patients: Mapping[str, str]
+    """Of each case."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Which rows, on what, and what they share."""
+
+    data: Path
+    out: Path
+    rows: tuple[str, ...]
+    """Names of methods, each with settings of its own where it has some: `coranet[regions=tta]`."""
+    seeds: int
+    options: Options
+    """Of every run."""
+    exam: Exam
+    best: bool = False
+    """Score the weights that did best on validation cases too, where there are some."""
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Every row with one seed, then with the next: a comparison that is cut off has whole seeds."""
+        return tuple(Job(row, seed) for seed in range(self.seeds) for row in self.rows)
+
+    def folder(self, job: Job) -> Path:
+        """A job's run."""
+        return self.out / run_name(job.row, job.seed)
+
+    def options_of(self, job: Job) -> Options:
+        """The shared ones, and the row's own."""
+        method, own = parse_row(job.row)
+        fields = tuple((f"method.{name}", value) for name, value in own.items() if name != "classes")
+        options = replace(self.options, method=method, seed=job.seed, overrides=(*self.options.overrides, *fields))
+        match own.get("classes"):
+            case None:
+                return options
+            case "native" | "binary" as classes:
+                return replace(options, classes=classes)
+            case other:
+                raise InputError(f"{job.row}: classes are native or binary, not {other}.")
+
+    def trainer_of(self, job: Job) -> MakeTrainer:
+        """What trains it."""
+        return Trainer
+
+    def finished(self, job: Job) -> bool:
+        """Whether there is nothing left to do."""
+        return (self.folder(job) / "scores.csv").exists()
+
+
+def prepare(
+    data: Path, out: Path, methods: str, seeds: int, options: Options, say: Say, on_progress: OnProgress
+) -> Compare:
+    """Check all that can be checked before anything is trained, and prepare the scans once for all runs.
+
+    Raises:
+        InputError: an unknown method, no test case with a label, settings that differ from those the folder was begun with.
+    """
+    rows = split_rows(methods)
+    for row in rows:
+        find_method(parse_row(row)[0])
+    if seeds < 1 or not rows:
+        raise InputError(f"--methods {methods} --seeds {seeds}: name at least one method, and at least one seed.")
+    exam = find_exam(data, Split.read(options.split) if options.split else None)
+    compare = Compare(data=data, out=out, rows=rows, seeds=seeds, options=options, exam=exam)
+    if len(set(map(compare.folder, compare.jobs))) < len(compare.jobs):
+        raise InputError(f"--methods {methods}: name each method once; two of these would share a folder.")
+    shared = [(path, value) for path, value in options.overrides if not path.startswith("method.")]
+    probe = replace(options, method="supervised", seed=0, overrides=shared)
+    _, store = make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
+    _keep_settings(compare, store.fingerprint)
+    write_patients(compare.out, exam.patients)
+    return compare
+
+
+def run_name(row: str, seed: int) -> str:
+    """The folder of a row's run."""
+    return f"{re.sub(r'[^A-Za-z0-9._=]+', '-', row).strip('-.')}-seed{seed}"
+
+
+def split_rows(text: str) -> tuple[str, ...]:
+    """`a,b[x=1;y=[2,3]]` at commas outside brackets; `all` is every method there is."""
+    if text.strip() == "all":
+        return tuple(METHODS)
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in "[{") - (sign in "]}")
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def parse_row(row: str) -> tuple[str, dict[str, str]]:
+    """A method's name and its settings: `coranet[regions=tta;beta=0.9]`; `classes=binary` is for the run."""
+    method, bracket, rest = row.partition("[")
+    if bracket and not rest.endswith("]"):
+        raise InputError(f"{row}: write settings of a method as NAME[FIELD=VALUE;FIELD=VALUE].")
+    settings = {}
+    for pair in filter(None, rest[:-1].split(";")):
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"{row}: write {pair!r} as FIELD=VALUE.")
+        settings[name.strip()] = value.strip()
+    return method, settings
+
+
+def find_exam(data: Path, split: Split | None) -> Exam:
+    """The split's test cases, or the labelled cases of imagesTs; never one that is trained on.
+
+    Raises:
+        InputError: there are none, they have no label, or they do not lie in one folder.
+    """
+    if Store.is_store(data):
+        raise InputError(f"{data}: a prepared store has no scans to predict. Give the raw folder it was made from.")
+    cases = {case.name: case for case in read_folder(data).cases}
+    trained = {cases[name].patient for name in (split.stored if split else ()) if name in cases}
+    if split and split.test:
+        if unknown := [name for name in split.test if name not in cases or cases[name].label is None]:
+            raise InputError(f"{data}: has no scan or no label of the split's test cases {', '.join(unknown)}.")
+        names = split.test
+    else:
+        names = tuple(name for name, case in cases.items() if case.part == "Ts" and case.label is not None)
+        if not names:
+            raise InputError(
+                f"{data}: has nothing to compare on: no case of imagesTs has a label in labelsTs, and no split lists test "
+                "cases. Give a file with a list named test (--split)."
+            )
+        if shared := [name for name in names if cases[name].patient in trained]:
+            raise InputError(f"The split trains on patients of {', '.join(shared)}. List its test cases under test.")
+    parts = {cases[name].part for name in names}
+    if len(parts) > 1:
+        raise InputError("The split's test cases lie in imagesTr and in imagesTs. Choose them from one of the two.")
+    (part,) = parts
+    patients = {name: cases[name].patient for name in names}
+    return Exam(images=data / f"images{part}", labels=data / f"labels{part}", cases=names, patients=patients)
+
+
+def _keep_settings(compare: Compare, fingerprint: str) -> None:
+    """Runs of one table share everything but method and seed: a folder is continued as it was begun.
+
+    Scans may have been moved since, as long as they are the same.
+    """
+    options, file = compare.options, compare.out / SETTINGS
+    apart = ("method", "seed", "device", "cache", "save_every")
+    shared = {name: value for name, value in asdict(options).items() if name not in apart} | {
+        "data": str(compare.data.resolve()),
+        "fingerprint": fingerprint,
+        "split": asdict(Split.read(options.split)) if options.split else None,
+        "test": compare.exam.cases,
+    }
+    mine: dict[str, Any] = json.loads(json.dumps(shared, default=str))
+    if file.exists():
+        begun = json.loads(file.read_text(encoding="utf-8"))
+        changed = [name for name in mine if mine[name] != begun.get(name)]
+        if "data" not in changed or "fingerprint" not in changed:  # in the same place, or the same scans
+            changed = [name for name in changed if name not in ("data", "fingerprint")]
+        if changed:
+            name = changed[0]
+            raise InputError(
+                f"{compare.out}: was begun with another {name} ({begun.get(name)}, now {mine[name]}). "
+                "Runs of one table must be alike: use the same settings, or another --out."
+            )
+        if mine == begun:
+            return
+    make_folder(compare.out)
+    write_atomically(file, (json.dumps(mine, indent=1) + "\n").encode())

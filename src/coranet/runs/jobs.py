@@ -1,0 +1,160 @@
+"""Running a comparison: every run that is not finished, one after the other or several at a time.
+
+What was cut off is continued, and a run that fails leaves its error in its folder and does not stop the others.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing.process import BaseProcess
+
+from coranet.engine.checkpoint import BEST
+from coranet.engine.log import Listener
+from coranet.engine.signals import Interrupted, deaf_children, stop_requests
+from coranet.engine.trained import Trained
+from coranet.errors import InputError
+from coranet.evaluation import evaluate
+from coranet.runs.comparison import Compare, Job
+from coranet.runs.launch import OnProgress, Say, find_device, train
+from coranet.files import write_atomically
+
+ERROR = "error.txt"
+"""In a run folder: why it failed, in one line, and where."""
+
+
+def attempt_all(
+    compare: Compare, most: int, alone: Callable[[Job], str | None], say: Say = lambda message: None
+) -> dict[str, str]:
+    """Every job that is not finished; returns, by row, the errors of rows that have one.
+
+    Args:
+        compare: what to run.
+        most: how many at a time.
+        alone: runs one job in this process and returns its error, where only one runs at a time.
+        say: who is told in words.
+    """
+    jobs = [job for job in compare.jobs if not compare.finished(job)]
+    if len(jobs) < len(compare.jobs):
+        say(f"{len(compare.jobs) - len(jobs)} of {len(compare.jobs)} runs are finished already.")
+    found = {job: alone(job) for job in jobs} if most == 1 else attempt_together(compare, jobs, most, say)
+    errors: dict[str, str] = {}
+    for job, error in found.items():
+        if error:
+            errors.setdefault(job.row, f"seed {job.seed}: {error}")
+    return errors
+
+
+def attempt(
+    compare: Compare,
+    job: Job,
+    listeners: Sequence[Listener] = (),
+    say: Say = print,
+    on_progress: OnProgress | None = None,
+) -> str | None:
+    """Train, predict and score; returns the error in one line where it failed, which its folder keeps too."""
+    folder = compare.folder(job)
+    (folder / ERROR).unlink(missing_ok=True)
+    try:
+        _run(compare, job, listeners, say, on_progress or (lambda what, done, total: None))
+    except Interrupted:
+        raise
+    except Exception as error:
+        message = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        line = " ".join(message.split())
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / ERROR, f"{line}\n\n{traceback.format_exc()}".encode())
+        return line
+    return None
+
+
+def _run(compare: Compare, job: Job, listeners: Sequence[Listener], say: Say, on_progress: OnProgress) -> None:
+    folder, options = compare.folder(job), compare.options_of(job)
+    begun = (folder / "run.json").exists()
+    train(
+        compare.data,
+        folder,
+        options,
+        resume=begun,
+        listeners=listeners,
+        say=say,
+        on_progress=on_progress,
+        make_trainer=compare.trainer_of(job),
+    )
+    with stop_requests(_stop_at_once):
+        _score(compare, job, on_progress)
+
+
+def _stop_at_once(signum: int) -> None:
+    raise Interrupted(0, signum)
+
+
+def _score(compare: Compare, job: Job, on_progress: OnProgress) -> None:
+    folder = compare.folder(job)
+    weights = ["best"] if compare.best and (folder / BEST).exists() else []
+    for which in (*weights, "last"):  # the last scores are what says that a run is finished
+        trained = Trained.load(folder, find_device(compare.options.device), best=which == "best")
+        ending = "-best" if which == "best" else ""
+        trained.predict_files(
+            compare.exam.images,
+            folder / f"predictions{ending}",
+            only=compare.exam.cases,
+            masks=True,
+            on_progress=lambda done, total, name: on_progress("predicting", done, total),
+        )
+        scores = evaluate(folder / f"predictions{ending}", compare.exam.labels)
+        scores.write_csv(folder / f"scores{ending}.csv")
+
+
+def attempt_together(compare: Compare, jobs: Sequence[Job], most: int, say: Say) -> dict[Job, str]:
+    """Several at a time, each a process of its own on the same device; returns the errors of those that failed.
+
+    What a process says goes to `output.txt` in its run folder.
+    """
+    context = multiprocessing.get_context("spawn")  # a process that has used a GPU cannot be forked
+    waiting, running, errors, stops = list(jobs), dict[Job, BaseProcess](), dict[Job, str](), list[int]()
+    with stop_requests(stops.append):
+        while (waiting or running) and not stops:
+            while waiting and len(running) < most:
+                job = waiting.pop(0)
+                running[job] = context.Process(target=_in_process, args=(compare, job), name=str(job))
+                with deaf_children():
+                    running[job].start()
+                say(f"{job.row}, seed {job.seed}: started ({len(waiting)} waiting).")
+            multiprocessing.connection.wait([process.sentinel for process in running.values()], timeout=0.5)
+            for job in [job for job, process in running.items() if process.exitcode is not None]:
+                if error := _error_of(compare, job, running.pop(job).exitcode):
+                    errors[job] = error
+                say(f"{job.row}, seed {job.seed}: {error or 'finished'}.")
+        for process in running.values():
+            process.terminate()  # they save their state first
+        for process in running.values():
+            process.join()
+    if stops:
+        raise Interrupted(0, stops[0])
+    return errors
+
+
+def _in_process(compare: Compare, job: Job) -> None:
+    folder = compare.folder(job)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "output.txt").open("a", encoding="utf-8", buffering=1) as file:
+        try:
+            error = attempt(compare, job, say=lambda line: print(line, file=file))
+        except Interrupted:
+            sys.exit(128 + signal.SIGINT)
+    sys.exit(0 if error is None else 1)
+
+
+def _error_of(compare: Compare, job: Job, code: int | None) -> str | None:
+    """What a process left behind; one that was killed had no time to."""
+    if code == 0:
+        return None
+    file = compare.folder(job) / ERROR
+    if file.exists():
+        return file.read_text(encoding="utf-8").partition("\n")[0]
+    return f"ended with {signal.Signals(-code).name if code and code < 0 else f'status {code}'} (out of memory?)"

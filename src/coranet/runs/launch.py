@@ -1,0 +1,269 @@
+"""From a folder of scans to a finished run, in one call."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from coranet.data.prepare.store_builder import cached_store, default_cache
+from coranet.data.datasets.names import patient_of
+from coranet.data.doctor.facts import Facts
+from coranet.data.doctor.inspection import inspect_folder
+from coranet.data.prepare.cases import Preparation
+from coranet.data.splits.by_patient import Split, split_by_labels
+from coranet.data.store import Store
+from coranet.engine.codec import decode, override
+from coranet.engine.log import Listener
+from coranet.engine.run import Run
+from coranet.engine.trainer import Trainer
+from coranet.errors import InputError
+from coranet.runs.options import Options, check_classes, check_free, check_same, check_volumes, dims_asked
+from coranet.runs.presets import Preset, Scans, choose_dims, describe, find_preset, parameter_note, typical
+from coranet.files import held
+from coranet.methods import METHODS, find_method, method_name
+from coranet.methods.one_vs_rest import OneVsRest
+from coranet.nets import MakeNet
+
+Say = Callable[[str], None]
+OnProgress = Callable[[str, int, int], None]
+MakeTrainer = Callable[[Run, Store, Path, torch.device, Sequence[Listener]], Trainer]
+
+
+def train(
+    data: Path | str,
+    out: Path | str,
+    options: Options | None = None,
+    *,
+    resume: bool = False,
+    listeners: Sequence[Listener] = (),
+    say: Say = lambda message: None,
+    on_progress: OnProgress = lambda what, done, total: None,
+    make_trainer: MakeTrainer = Trainer,
+) -> Path:
+    """Prepare, split and train; returns the run folder.
+
+    Args:
+        data: a raw folder in nnU-Net's layout, or a prepared store.
+        out: the run folder; it must not hold a run yet, unless that one is continued.
+        options: everything else.
+        resume: continue the run in `out` from its newest state.
+        listeners: who is told of records.
+        say: who is told in words what was chosen.
+        on_progress: who is told how far reading and preparing have come.
+        make_trainer: the loop; studies have one of their own.
+    """
+    data, out, options = Path(data), Path(out), options or Options()
+    device = find_device(options.device)
+    if resume:
+        if out.is_dir() and not (out / "run.json").exists():
+            raise InputError(f"{out}: no run was begun there (no run.json). Start it without --resume.")
+        run = Run.read(out)
+        check_same(run, options)
+        settings = decode(Preparation, run.data.preparation, "preparation")
+        store, _ = open_store(data, lambda facts, channels: settings, run.split, options.cache, on_progress=on_progress)
+        if store.fingerprint != run.data.fingerprint:
+            raise InputError(
+                f"{data}: not the data {out} was started on, or prepared by another version of coranet. "
+                "Continue on the same files with the same version, or start anew."
+            )
+        with _alone_in(out):
+            trainer = make_trainer(run, store, out, device, listeners)
+            trainer.resume()
+            say(f"Continuing after step {trainer.done} of {run.train.steps}.")
+            trainer.fit()
+    else:
+        check_free(out)
+        run, store = make_run(data, options, device, say=say, on_progress=on_progress)
+        trainer = make_trainer(run, store, out, device, listeners)
+        if options.init is not None:
+            trainer.start_from(options.init)
+            say(f"Starting from the weights of {options.init}.")
+        _begin_folder(run, out)
+        trainer.save()
+        trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
+        with _alone_in(out):
+            trainer.fit()
+    return out
+
+
+def _alone_in(out: Path) -> AbstractContextManager[None]:
+    return held(
+        out / "run.json", f"{out}: another process is training there. Let it end, or stop it and continue then."
+    )
+
+
+def make_run(
+    data: Path,
+    options: Options,
+    device: torch.device,
+    *,
+    say: Say = lambda message: None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> tuple[Run, Store]:
+    """The run these options amount to, and the store it trains on."""
+    preset, seed = find_preset(options.preset or "auto"), options.seed or 0
+    title = method_name(options.method or preset.method)
+    method = find_method(title)()
+    wanted = dims_asked(options, preset)
+    split = Split.read(options.split) if options.split else None
+    store, patients = open_store(
+        data,
+        lambda facts, channels: preset.prepare(
+            facts, channels, wanted or choose_dims(facts.shapes.median, facts.spacings.median)
+        ),
+        split,
+        options.cache,
+        say=say,
+        on_progress=on_progress,
+    )
+    dims = wanted or choose_dims(*typical(store))
+    split = _split(store, patients, split, options, preset, dims, say)
+    check_classes(store, split)
+    if dims == 3:
+        check_volumes(store, split)
+    if not split.unlabelled:
+        say("There are no unlabelled cases: training on labels alone.")
+        method = method.on_labels_alone()
+    scans = Scans(
+        data=describe(str(data.resolve()), store, split),
+        split=split,
+        store=store,
+        device=device,
+        dims=dims,
+        patch=options.patch,
+        body=options.net,
+    )
+    run = preset.run(scans, method)
+    asked = {"preset": options.preset or "auto"} | ({"labelled": options.labelled} if options.labelled else {})
+    run = replace(run, seed=seed, made_with={**run.made_with, **asked})
+    run = replace(run, train=replace(run.train, save_every=options.save_every))
+    if options.steps is not None:
+        run = replace(run, train=replace(run.train, steps=options.steps))
+    if title not in METHODS:
+        # Chance or a choice that is not made on the device would be frozen into a graph: who knows their file may say so.
+        run = replace(run, method_source=title, accel=replace(run.accel, graphs=False))
+    for path, text in options.overrides:
+        run = override(run, path, text)
+    run.check()
+    if options.classes == "binary" and run.classes > 2:
+        run = replace(run, method=OneVsRest(inner=run.method, objects=run.classes - 1))
+    if run.net.monai:
+        MakeNet(run.net, dims, run.data.channels, run.classes)()  # refused before anything is said of it
+    say(_in_words(run, device))
+    if options.preset == "paper":
+        say(parameter_note(run))
+    return run, store
+
+
+def _split(
+    store: Store,
+    patients: dict[str, str],
+    split: Split | None,
+    options: Options,
+    preset: Preset,
+    dims: int,
+    say: Say,
+) -> Split:
+    """Which cases are used how: as a file says, or by the labels there are."""
+    labelled = [name for name, case in store.cases.items() if case.labelled]
+    if split is None:
+        trained = {name: case.patient for name, case in store.cases.items() if case.part == "Tr"}
+        use, usual = options.labelled, preset.labelled
+        if use is None and dims == 3 and usual is not None and len(labelled) == len(trained) > usual:
+            use = usual
+            say(f"All cases are labelled: the preset uses {use} labels and takes the rest as unlabelled (--labelled).")
+        val = preset.val if options.val is None else options.val
+        split = split_by_labels(trained, labelled, use=use, val=val, seed=options.seed or 0)
+    elif options.labelled is not None:
+        if not 1 <= options.labelled <= len(split.labelled):
+            raise InputError(
+                f"--labelled {options.labelled}: the split has between 1 and {len(split.labelled)} labelled cases."
+            )
+        kept = split.labelled[: options.labelled]
+        split = replace(split, labelled=kept, unlabelled=(*split.labelled[len(kept) :], *split.unlabelled))
+    split.check(patients, labelled)
+    return split
+
+
+def _in_words(run: Run, device: torch.device) -> str:
+    """What was chosen, for a person to see."""
+    size, voxels = " x ".join(map(str, run.data.window.size)), "pixels" if run.data.window.dims == 2 else "voxels"
+    labelled, unlabelled = run.train.batch
+    networks = f"{run.method.objects} binary networks: " if isinstance(run.method, OneVsRest) else ""
+    return (
+        f"{networks}{run.net.body} of {run.net.width} channels and {run.net.levels} levels, windows of {size} {voxels}, "
+        f"{labelled} labelled + {unlabelled} unlabelled a step, {run.accel.precision} on {device.type}; cases: "
+        f"{len(run.split.labelled)} labelled, {len(run.split.unlabelled)} unlabelled, {len(run.split.val)} for validation."
+    )
+
+
+def open_store(
+    data: Path,
+    prepare: Callable[[Facts, Sequence[str]], Preparation],
+    split: Split | None,
+    cache: Path | None,
+    *,
+    say: Say = lambda message: None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> tuple[Store, dict[str, str]]:
+    """A store as it is, or a raw folder checked and prepared into the cache; and the patient of every case there is.
+
+    Cases of imagesTs are prepared only where a split trains or validates on them, with their label only where it says so.
+    """
+    if Store.is_store(data):
+        store = Store.open(data)
+        unseen = {case: patient_of(case) for case in split.test} if split else {}
+        return store, unseen | {name: case.patient for name, case in store.cases.items()}
+    report = inspect_folder(data, lambda done, total: on_progress("checking", done, total))
+    if report.fatal or report.dataset is None or report.facts is None:
+        lines = "\n".join(f"  {problem}" for problem in report.problems if problem.level == "fatal")
+        raise InputError(f"{data}: cannot be trained on as it is:\n{lines}")
+    if report.problems:
+        say(f"Warnings about these scans: {len(report.problems)}. `coranet doctor {data}` lists them.")
+    wanted = set(split.stored) if split else set()
+    known = {*split.labelled, *split.val} if split else set()
+    cases = [
+        case if case.part == "Tr" or case.name in known else replace(case, label=None)
+        for case in report.dataset.cases
+        if case.part == "Tr" or case.name in wanted
+    ]
+    store = cached_store(
+        report.dataset,
+        cases,
+        prepare(report.facts, report.dataset.channels),
+        cache or default_cache(),
+        lambda done, total: on_progress("preparing", done, total),
+    )
+    return store, {case.name: case.patient for case in report.dataset.cases}
+
+
+def find_device(name: str | None) -> torch.device:
+    """The one that was asked for, or the fastest there is."""
+    if name in (None, "auto"):
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(str(name))
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"--device {name}: not a device we know. Use cpu, cuda or cuda:1.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(
+            f"--device {name}: this machine has {torch.cuda.device_count()} usable GPUs. Use --device cpu."
+        )
+    return device
+
+
+def _begin_folder(run: Run, out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if run.method_source:
+            shutil.copy(run.method_source.rpartition(":")[0], out)
+        run.split.write(out / "split.json")
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror}). Choose another --out.") from error

@@ -1,0 +1,75 @@
+"""Presets: functions from what the data and the device are to a whole Run.
+
+auto      body, width, window, batch and steps from the data and the device; a rate that falls to zero, a Dice term
+beside the cross-entropy, gentle views. What to use on scans of one's own.
+paper     section IV-A of Shi et al. (2021). On slices: U-Net of 64 channels, 256 x 256 pixels, 4 + 4 images a step, Adam
+at a constant 1e-3, cross-entropy alone, 30 + 100 epochs, wide views. On volumes: V-Net of 16 channels, windows of 96 x 96 x
+96 at random places and no other view, 30 + 200 epochs, 12 labelled volumes, windows 16 x 16 x 4 apart in the end.
+la        after what the field trains on the left atrium with (Yu et al., UA-MT, MICCAI 2019, and those who followed): V-Net
+of 16 channels, windows of 112 x 112 x 80, 2 + 2 volumes a step, SGD at 0.01 falling to zero over 6,000 steps, cross-entropy
+and Dice, quarter turns and mirrors, windows 18 x 18 x 4 apart in the end. Where it differs: `field.py`.
+released  the paper's released code, which differs from its text: docs/paper.md. Volumes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from coranet.data.doctor.facts import Facts
+from coranet.data.grid import choose_dims
+from coranet.data.prepare.cases import Preparation
+from coranet.engine.run import Run
+from coranet.errors import InputError
+from coranet.runs.presets.auto import auto_preparation, auto_run
+from coranet.runs.presets.field import la_run, released_run
+from coranet.runs.presets.paper import acdc_run, paper_preparation, paper_run, parameter_note
+from coranet.runs.presets.scans import Scans, describe, typical
+from coranet.methods import Method
+
+__all__ = [
+    "PRESETS",
+    "Preset",
+    "Scans",
+    "choose_dims",
+    "describe",
+    "find_preset",
+    "paper_preparation",
+    "parameter_note",
+    "typical",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """How scans are prepared, and what is then trained on them."""
+
+    prepare: Callable[[Facts, Sequence[str], int], Preparation]
+    """From what the training scans are, the channels' names, and the axes of space."""
+    run: Callable[[Scans, Method], Run]
+    method: str = "coranet"
+    """What is trained unless something else is asked for."""
+    dims: int | None = None
+    """Axes of space, where the preset leaves no choice."""
+    labelled: int | None = None
+    """On volumes that are all labelled: how many labels are used."""
+    val: int | None = None
+    """Labelled cases kept out of training, where none are asked for; None leaves it to how many there are."""
+
+
+def find_preset(name: str) -> Preset:
+    """By name."""
+    if name not in PRESETS:
+        raise InputError(f"No preset is called {name!r}. There are: {', '.join(PRESETS)}.")
+    return PRESETS[name]
+
+
+PRESETS: dict[str, Preset] = {
+    "auto": Preset(prepare=auto_preparation, run=auto_run),
+    "paper": Preset(prepare=paper_preparation, run=paper_run, labelled=12, val=0),
+    "acdc": Preset(prepare=paper_preparation, run=acdc_run, dims=2, val=0),
+    "la": Preset(prepare=auto_preparation, run=la_run, dims=3),
+    "released": Preset(
+        prepare=auto_preparation, run=released_run, method="coranet:released", dims=3, labelled=12, val=0
+    ),
+}

@@ -1,0 +1,93 @@
+"""The preset for scans of one's own: as large as the device bears, as small as the data allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from coranet.feed.augmentation import Augment
+from coranet.data.doctor.facts import Facts
+from coranet.data.grid import through_plane_axis
+from coranet.feed.windows import Patches, Slices
+from coranet.data.prepare.cases import Preparation
+from coranet.engine.run import Optim, Run, Train, versions
+from coranet.runs.presets.scans import Scans, stack_axis
+from coranet.methods import Method
+from coranet.nets import NETS, Net
+
+
+def auto_preparation(facts: Facts, channels: Sequence[str], dims: int) -> Preparation:
+    """CT by a soft-tissue window, all else by z-score; one spacing along axes where scans differ by more than a half.
+
+    Slices stay as they were taken: the spacing between them is left alone.
+    """
+    intensity = Preparation(intensity="window" if all("CT" in name.upper().split() for name in channels) else "zscore")
+    stack = through_plane_axis(facts.shapes.median, facts.spacings.median) if dims == 2 else None
+    spacings = facts.spacings
+    differ = [high > 1.5 * low for low, high in zip(spacings.smallest, spacings.largest, strict=True)]
+    x, y, z = (round(spacings.median[axis], 3) if differ[axis] and axis != stack else None for axis in range(3))
+    return replace(intensity, spacing=(x, y, z))
+
+
+def auto_run(scans: Scans, method: Method) -> Run:
+    """As large as the device bears, as small as the data allows."""
+    flat, gpu = scans.dims == 2, scans.gpu
+    net = auto_net(scans)
+    views = Augment(rotate=20, scale=(0.8, 1.25), flip=False, share=0.5)
+    pairs, steps = (8, 12_000) if flat else (4, 6_000)
+    return Run(
+        data=replace(scans.data, window=(auto_slices if flat else auto_patches)(scans, net), augment=views),
+        split=scans.split,
+        net=net,
+        method=replace(method, dice=1.0),
+        # Of the few steps a CPU makes on volumes little is left at 1e-3.
+        optim=Optim(lr=1e-3 if flat or gpu else 1e-2, betas=(0.9, 0.999), decay="poly"),
+        train=Train(steps=steps if gpu else steps // 6, batch=(pairs, pairs) if gpu else (pairs // 2, pairs // 2)),
+        accel=scans.accel,
+        made_with=versions(),
+    )
+
+
+def auto_net(scans: Scans) -> Net:
+    """U-Net for slices, V-Net for volumes, with as many levels as the scans have voxels for."""
+    flat = scans.dims == 2
+    body = scans.body or ("unet" if flat else "vnet")
+    deep = min(_largest_plane(scans)) >= 96 if flat else min(_median_size(scans)) >= 64
+    # Many of MONAI's networks have the levels they have.
+    levels = 4 if deep or body not in NETS else 3
+    width = (32 if flat else 16) // (1 if scans.gpu else 2)
+    return Net(body=body, width=width, levels=levels, norm="batch" if flat else "instance")
+
+
+def auto_slices(scans: Scans, net: Net) -> Slices:
+    """The largest slice, up to what a device bears."""
+    height, width = scans.patch or (
+        min(-(-n // net.multiple) * net.multiple, 320 if scans.gpu else 256) for n in _largest_plane(scans)
+    )
+    return Slices(axis=stack_axis(scans.store), size=(height, width))
+
+
+def auto_patches(scans: Scans, net: Net) -> Patches:
+    """The typical volume, its longest side shortened until a device bears it; one in three about an object."""
+    most = 96**3 if scans.gpu else 48**3
+    if scans.patch:
+        x, y, z = scans.patch
+    else:
+        sides = [math.ceil(n / net.multiple) * net.multiple for n in _median_size(scans)]
+        while math.prod(sides) > most and max(sides) > net.multiple:
+            sides[sides.index(max(sides))] -= net.multiple
+        x, y, z = sides
+    return Patches(size=(x, y, z), around=1 / 3)
+
+
+def _largest_plane(scans: Scans) -> list[int]:
+    axis = stack_axis(scans.store)
+    shapes = [scans.store.cases[name].shape[1:] for name in scans.split.stored]
+    return [max(shape[i] for shape in shapes) for i in range(3) if i != axis]
+
+
+def _median_size(scans: Scans) -> list[float]:
+    shapes = [scans.store.cases[name].shape[1:] for name in scans.split.stored]
+    return [median(shape[axis] for shape in shapes) for axis in range(3)]

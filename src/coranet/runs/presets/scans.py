@@ -1,0 +1,80 @@
+"""What a preset may look at, and what it can tell from that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+import torch
+
+from coranet.data.grid import Grid, through_plane_axis
+from coranet.data.prepare.intensity import spread
+from coranet.data.prepare.preparation import Preparation
+from coranet.data.splits.by_patient import Split
+from coranet.data.store import Store
+from coranet.engine.codec import decode
+from coranet.engine.run import Accel, Data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scans:
+    """What a preset may look at."""
+
+    data: Data
+    split: Split
+    store: Store
+    device: torch.device
+    dims: int
+    patch: tuple[int, ...] | None = None
+    """The window that was asked for."""
+    body: str | None = None
+    """The network that was asked for."""
+
+    @property
+    def gpu(self) -> bool:
+        """Whether there is one to use."""
+        return self.device.type == "cuda"
+
+    @property
+    def accel(self) -> Accel:
+        """What pays: on a GPU half precision, steps in one launch and blocks in few passes."""
+        if not self.gpu:
+            return Accel(channels_last=True, fused=True, flush=True)
+        # GPUs before Ampere only pretend to know bf16, and are slow at it.
+        half = torch.cuda.get_device_capability(self.device) >= (8, 0)
+        return Accel(precision="bf16" if half else "fp32", channels_last=True, graphs=True, fused=True)
+
+
+def typical(store: Store) -> tuple[list[float], list[float]]:
+    """Median size and spacing of the scans themselves, whatever grid they were brought to."""
+    grids = [Grid.from_json(case.grid) for case in store.cases.values() if case.part == "Tr"]
+    shape = [median(grid.turned_shape[axis] for grid in grids) for axis in range(3)]
+    return shape, [median(grid.turned_spacing[axis] for grid in grids) for axis in range(3)]
+
+
+def stack_axis(store: Store) -> Literal[0, 1, 2]:
+    """The axis slices are stacked along."""
+    axes: tuple[Literal[0], Literal[1], Literal[2]] = (0, 1, 2)
+    return axes[through_plane_axis(*typical(store))]
+
+
+def describe(source: str, store: Store, split: Split) -> Data:
+    """What a run has to know of its store."""
+    settings: Preparation = decode(Preparation, store.preparation, "preparation")
+    return Data(
+        source=source,
+        fingerprint=store.fingerprint,
+        channels=store.channels,
+        classes={str(value): name for value, name in store.classes.items()},
+        preparation=store.preparation,
+        unit=spread([store.image(name) for name in split.labelled], settings),
+    )
+
+
+def epoch_of(scans: Scans, batch: tuple[int, int], images: Callable[[tuple[int, ...]], int]) -> int:
+    """Steps in which every image of both kinds is seen, a volume of a shape having so many."""
+    parts = (scans.split.labelled, scans.split.unlabelled)
+    counts = [sum(images(scans.store.cases[name].shape[1:]) for name in part) for part in parts]
+    return max(-(-count // size) for count, size in zip(counts, batch, strict=True))
