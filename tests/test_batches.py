@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coranet.data import residency
 from coranet.data.store import Store, StoreWriter
 from coranet.engine.step import kind_of
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
+from coranet.feed import residency
 from coranet.feed.augmentation import Augment
 from coranet.feed.batches import Batches, mix
 from coranet.feed.pools import CaseMemory, Pool

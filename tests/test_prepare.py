@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from coranet.data import separable
 from coranet.data.grid import Grid, mismatch, orientation, orientation_code
+from coranet.data.prepare import separable
 from coranet.data.prepare.cases import (
     Preparation,
     forward_image,

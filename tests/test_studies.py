@@ -20,7 +20,7 @@ from coranet.errors import InputError
 from coranet.feed.case_maps import read_maps, soft_maps
 from coranet.metrics.calibration import error_retention
 from coranet.nets import Net
-from coranet.paper import efficiency, small
+from coranet.paper import archive, efficiency
 from coranet.paper.error_shares import held_at, look, read_truth, without_costs
 from coranet.paper.evidence import show_evidence, write_evidence
 from coranet.paper.masked_runs import ROWS, Masked, choose_highest
@@ -287,8 +287,8 @@ def test_a_log_that_is_kept_small_says_the_same_of_means_and_time(seed, every, p
         lines.append({"step": step, "phase": phase, "seconds": clock, "terms": term, "measures": {}, "val": None})
     lines[30]["val"] = {"mean": 0.5}
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    with patch.object(small, "EVERY", every):
-        kept = [json.loads(line) for line in small._thinned(text).splitlines()]
+    with patch.object(archive, "EVERY", every):
+        kept = [json.loads(line) for line in archive._thinned(text).splitlines()]
     about = {
         "train": {"steps": int(steps[-1])},
         "method": {"pretrain_epochs": pretrain, "selftrain_epochs": 100},
