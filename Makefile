@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format lint types layers bench clean help
+.PHONY: demo test check format lint types layers bench pages clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -26,12 +26,12 @@ test: .venv/.dev  ## the tests, but for those marked slow or gpu
 	$(BIN)/python -m pytest -q
 
 format: .venv/.dev  ## write the code in the house's format
-	$(BIN)/ruff check --fix --quiet src tests benchmarks results
-	$(BIN)/ruff format --quiet src tests benchmarks results
+	$(BIN)/ruff check --fix --quiet src tests benchmarks
+	$(BIN)/ruff format --quiet src tests benchmarks
 
 lint: .venv/.dev
-	$(BIN)/ruff format --check --quiet src tests benchmarks results
-	$(BIN)/ruff check --quiet src tests benchmarks results
+	$(BIN)/ruff format --check --quiet src tests benchmarks
+	$(BIN)/ruff check --quiet src tests benchmarks
 
 types: .venv/.dev
 	$(BIN)/mypy
@@ -45,6 +45,9 @@ bench: .venv/.dev  ## measure speed and growth on this CPU, and write benchmarks
 	$(BIN)/python benchmarks/cpu.py
 	$(BIN)/python benchmarks/prepare.py --all
 	$(BIN)/python benchmarks/page.py
+
+pages: .venv/.dev  ## write what is generated in README and docs, from results/ and the methods' files
+	$(BIN)/python -m coranet.paper.pages.book
 
 clean:
 	rm -rf .venv

@@ -32,7 +32,7 @@ from coranet.data.readers import nifti
 from coranet.errors import InputError
 from coranet.evaluation import evaluate
 from coranet.feed.case_maps import read_maps
-from coranet.paper.archive import JUDGED, keep_small
+from coranet.paper.collection import JUDGED, keep_small
 from coranet.paper.evidence import write_evidence
 from coranet.paper.figure_list import COSTLY, FIGURES, SOURCES
 from coranet.paper.figures import DRAW, judge_sources

@@ -1,99 +1,142 @@
-"""The small files of finished runs, to be kept with the code: enough to make every table again and to see how a run went."""
+"""Finished runs in two files of a few megabytes, from which every table and page is made again.
+
+    scores.csv.xz    a line for each run, case and class, with the typed columns of `score_table`
+    runs.jsonl.xz    settings, logs and the other files of runs that are not large: a line a file, with its path
+
+`Archive.unpack` lays them out as folders of runs, as `coranet reproduce` left them.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from itertools import pairwise
-from pathlib import Path
-from typing import Any, Final
+import lzma
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, TypeVar
 
+from coranet.data.problem import FileError
 from coranet.errors import InputError
-from coranet.evaluation.patients import PATIENTS
+from coranet.evaluation import Scores
 from coranet.files import make_folder, write_atomically
-from coranet.paper.efficiency import PARAMETERS, TEST_TIME
-from coranet.paper.error_shares import HELD
-from coranet.runs.comparison import SETTINGS
+from coranet.paper.score_table import Tables, read_text, write_text
 
-JUDGED: Final = "pseudo_labels.json"
-"""In a run's folder, once figures 3 and 4 were drawn: how good its pseudo-labels were at every refresh."""
+SCORES: Final = "scores.csv.xz"
+DOCUMENTS: Final = "runs.jsonl.xz"
 
-OF_SETTINGS = ("split.json", PATIENTS, PARAMETERS)
-OF_RUNS = ("scores.csv", "scores-best.csv", TEST_TIME, HELD, JUDGED)
-"""Files that are copied as they are."""
-
-EVERY = 50
-"""So many lines of a log become one, or fewer where something begins or ends."""
-
-Record = dict[str, Any]
+T = TypeVar("T")
 
 
-def keep_small(root: Path, target: Path) -> int:
-    """Copy what is small of every finished run in a folder; returns how many runs there are.
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """Files of runs by path, which begins with the name of a group: `paper/la-16/coranet-seed0/run.json`."""
 
-    Paths of the machine that a run was made on are shortened to the name of the folder.
+    scores: Tables = field(default_factory=dict)
+    documents: Mapping[str, Any] = field(default_factory=dict)
+    """All other files: what their JSON says, or that of each line, or their text, as the end of a name tells."""
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The folders of runs that were scored."""
+        return tuple(dict.fromkeys(_folder(file) for file in self.scores))
+
+    @classmethod
+    def read(cls, folder: Path) -> Archive:
+        """Read what `write` wrote.
+
+        Raises:
+            InputError: a file is missing or broken.
+        """
+        try:
+            scores = read_text(_read(folder / SCORES))
+        except ValueError as error:
+            raise FileError(folder / SCORES, f"is no table of runs ({error})", "Get it anew") from error
+        try:
+            records = [json.loads(line) for line in _read(folder / DOCUMENTS).splitlines()]
+            return cls(scores=scores, documents={record["file"]: record["content"] for record in records})
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileError(folder / DOCUMENTS, f"holds no files of runs ({error})", "Get it anew") from error
+
+    def write(self, folder: Path) -> None:
+        """Write both files; the same runs give the same bytes.
+
+        Raises:
+            InputError: a file cannot be written, or a run has scores that are not ours.
+        """
+        table = write_text(self.scores)
+        records = ({"file": file, "content": self.documents[file]} for file in sorted(self.documents))
+        make_folder(folder)
+        write_atomically(folder / SCORES, lzma.compress(table.encode(), preset=9))
+        lines = "".join(f"{json.dumps(record)}\n" for record in records)
+        write_atomically(folder / DOCUMENTS, lzma.compress(lines.encode(), preset=9))
+
+    def with_runs(self, others: Archive) -> Archive:
+        """With these runs too; a run that both have is replaced whole."""
+        replaced = set(others.runs)
+
+        def mine(files: Mapping[str, T]) -> dict[str, T]:
+            return {file: content for file, content in files.items() if _folder(file) not in replaced}
+
+        return Archive(
+            scores=mine(self.scores) | dict(others.scores), documents=mine(self.documents) | dict(others.documents)
+        )
+
+    def group(self, name: str) -> Archive:
+        """What is in one folder, by path from there on; all of it where the name is empty."""
+        start = f"{name}/" if name else ""
+
+        def inside(files: Mapping[str, T]) -> dict[str, T]:
+            return {file.removeprefix(start): content for file, content in files.items() if file.startswith(start)}
+
+        return Archive(scores=inside(self.scores), documents=inside(self.documents))
+
+    def unpack(self, target: Path) -> None:
+        """Lay the files out.
+
+        Raises:
+            InputError: one cannot be written.
+        """
+        for folder in {_folder(file) for file in (*self.scores, *self.documents)}:
+            make_folder(target / folder)
+        for file, rows in self.scores.items():
+            Scores(rows=rows).write_csv(target / file)
+        try:
+            for file, content in self.documents.items():
+                (target / file).write_bytes(_text(file, content).encode())
+        except OSError as error:
+            raise InputError(f"{target}: cannot be written to ({error.strerror}). Choose another folder.") from error
+
+
+def find_archive(place: Path) -> tuple[Path, str]:
+    """The folder of an archive, and the group in it that a path names: `results` and `paper` of `results/paper`.
 
     Raises:
-        InputError: the copy would replace the runs themselves, or its folder cannot be made.
+        InputError: no folder of this path has one.
     """
-    if root.resolve() == target.resolve():
-        raise InputError(f"--keep {target}: is the folder of the runs, whose logs would be cut. Choose another.")
-    runs = [file.parent for file in sorted(root.glob("*/*/scores.csv"))]
-    for run in runs:
-        place = target / run.relative_to(root)
-        make_folder(place)
-        settings = json.loads((run / "run.json").read_text(encoding="utf-8"))
-        settings["data"]["source"] = Path(settings["data"]["source"]).name
-        write_atomically(place / "run.json", (json.dumps(settings, indent=1) + "\n").encode())
-        write_atomically(place / "log.jsonl", _thinned((run / "log.jsonl").read_text(encoding="utf-8")).encode())
-        _copy(run, place, OF_RUNS)
-    for setting in {run.parent for run in runs}:
-        place = target / setting.relative_to(root)
-        shared = json.loads((setting / SETTINGS).read_text(encoding="utf-8"))
-        shared["data"] = Path(shared["data"]).name
-        write_atomically(place / SETTINGS, (json.dumps(shared, indent=1) + "\n").encode())
-        _copy(setting, place, OF_SETTINGS)
-    return len(runs)
+    for folder in (place, *place.parents):
+        if (folder / SCORES).exists():
+            return folder, "/".join(place.relative_to(folder).parts)
+    raise InputError(f"{place}: neither this folder nor one above it has {SCORES}. Give a path such as results/paper.")
 
 
-def _thinned(log: str) -> str:
-    """Lines joined such that means over steps, the time taken and scores of validation cases stay what they were.
-
-    A log that is short, as one that was kept before, stays as it is.
-    """
-    records: list[Record] = [json.loads(line) for line in log.splitlines()]
-    if len(records) <= EVERY:
-        return log
-    joined, group, before = list[Record](), list[Record](), 0
-    for number, record in enumerate(records):
-        group.append(record)
-        # The first of a phase may hold steps of both, and only the first after a break shows that the clock began anew.
-        begins = number == 0 or _parted(records[number - 1], record)
-        ends = number + 1 == len(records) or _parted(record, records[number + 1])
-        if begins or ends or len(group) == EVERY or record.get("val"):
-            joined.append(_joined(group, before))
-            group, before = [], record["step"]
-    return "".join(json.dumps(record) + "\n" for record in joined)
+def _folder(file: str) -> str:
+    return str(PurePosixPath(file).parent)
 
 
-def _parted(record: Record, after: Record) -> bool:
-    """Whether a phase, or a continuation of the run, begins between two records."""
-    return bool(after["phase"] != record["phase"] or after["seconds"] < record["seconds"])
+def _read(file: Path) -> str:
+    try:
+        return lzma.decompress(file.read_bytes()).decode()
+    except OSError as error:
+        raise FileError(file, f"cannot be read ({error.strerror})", "Check the path") from error
+    except lzma.LZMAError as error:
+        raise FileError(file, f"is broken ({error})", "Get it anew") from error
 
 
-def _joined(group: Sequence[Record], before: int) -> Record:
-    """Records of one phase as the last of them, with the means over all their steps; `before` is the step they follow."""
-    steps = [now - then for then, now in pairwise([before, *(record["step"] for record in group)])]
-    found = dict(group[-1])
-    for kind in ("terms", "measures"):
-        found[kind] = {}
-        for name in dict.fromkeys(name for record in group for name in record.get(kind, {})):
-            pairs = [(n, record[kind][name]) for n, record in zip(steps, group, strict=True) if name in record[kind]]
-            found[kind][name] = sum(n * value for n, value in pairs) / sum(n for n, _ in pairs)
-    return found
-
-
-def _copy(source: Path, place: Path, names: Sequence[str]) -> None:
-    for name in names:
-        if (source / name).exists():
-            write_atomically(place / name, (source / name).read_bytes())
+def _text(file: str, content: Any) -> str:
+    match PurePosixPath(file).suffix:
+        case ".json":
+            return json.dumps(content, indent=1) + "\n"
+        case ".jsonl":
+            return "".join(f"{json.dumps(record)}\n" for record in content)
+        case _:
+            return str(content)

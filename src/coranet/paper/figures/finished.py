@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from coranet.paper.archive import JUDGED
+from coranet.paper.collection import JUDGED
 from coranet.paper.figure_list import Needs
 from coranet.paper.sets import SETS
 from coranet.paper.settings import ROLES, Setting

@@ -21,7 +21,7 @@ from coranet.feed.case_maps import read_maps
 from coranet.feed.windows import Slices
 from coranet.files import write_atomically
 from coranet.metrics import Counts, count
-from coranet.paper.archive import JUDGED
+from coranet.paper.collection import JUDGED
 from coranet.report.run_files import read_json
 
 Array = NDArray[Any]

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from coranet.paper.archive import JUDGED
+from coranet.paper.collection import JUDGED
 from coranet.paper.figure_list import FIGURES, SOURCES
 from coranet.paper.figures.finished import Found, by_set, find_runs, missing_words
 from coranet.paper.figures.label_quality import SHARES, Shares, find_unlabelled, judge_labels
