@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
-import importlib.util
 import io
 import re
 from dataclasses import fields
@@ -13,6 +12,9 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
+
+from coranet.paper.archive import Archive
+from coranet.paper.pages.book import BEGIN, END, page_parts, with_parts
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs/paper.md").read_text(encoding="utf-8")
@@ -75,13 +77,15 @@ def test_the_code_of_the_page_prints_what_the_page_shows() -> None:
         assert printed.getvalue() == output
 
 
-def test_results_on_pages_are_those_of_the_runs() -> None:
-    folder = ROOT / "results"
-    spec = importlib.util.spec_from_file_location("results_section", folder / "section.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for page, parts in module.made_parts().items():
-        text = page.read_text(encoding="utf-8")
-        assert module.with_parts(text, parts) == text, f"{page.name}: write it anew with python results/section.py"
+def test_results_on_pages_are_those_of_the_runs(tmp_path: Path) -> None:
+    Archive.read(ROOT / "results").unpack(tmp_path)
+    for page, parts in page_parts(tmp_path).items():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert with_parts(text, parts) == text, f"{page}: write it anew with make pages"
+
+
+def test_the_front_page_shows_at_most_eight_rows() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    _, _, rest = text.partition(BEGIN.format("results"))
+    rows = [line for line in rest.partition(END)[0].splitlines() if line.startswith("|")]
+    assert 0 < len(rows) - 2 <= 8

@@ -24,7 +24,7 @@ from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from coranet.cli.report import Report
+from coranet.cli.reproduce import Reproduce
 from coranet.data.datasets.folder import read_folder
 from coranet.data.prepare.cases import Preparation
 from coranet.data.prepare.store_builder import cached_store
@@ -32,7 +32,8 @@ from coranet.data.readers import nifti
 from coranet.errors import InputError
 from coranet.evaluation import evaluate
 from coranet.feed.case_maps import read_maps
-from coranet.paper.collection import JUDGED, keep_small
+from coranet.paper.archive import Archive
+from coranet.paper.collection import JUDGED, collect
 from coranet.paper.evidence import write_evidence
 from coranet.paper.figure_list import COSTLY, FIGURES, SOURCES
 from coranet.paper.figures import DRAW, judge_sources
@@ -201,7 +202,7 @@ def test_numbers_behind_bars_and_lines_are_beside_them(root: Path) -> None:
 def test_what_pseudo_labels_were_worth_is_kept_without_maps_and_scans(root: Path, tmp_path: Path) -> None:
     judge_sources(root)
     drawn = {name: DRAW[name](root) for name in ("fig3", "fig4")}
-    keep_small(root, tmp_path)
+    collect(root, "").unpack(tmp_path)
     assert not list(tmp_path.rglob("*.npz"))
     assert not (tmp_path / "scans").exists()
     for name, (picture,) in drawn.items():
@@ -211,11 +212,12 @@ def test_what_pseudo_labels_were_worth_is_kept_without_maps_and_scans(root: Path
     assert DRAW["fig5"](tmp_path) == []  # maps are what it shows
 
 
-def test_a_report_that_keeps_looks_at_pseudo_labels_first(root: Path, tmp_path: Path) -> None:
+def test_runs_that_are_kept_are_looked_at_first(root: Path, tmp_path: Path) -> None:
     for file in root.rglob(JUDGED):
         file.unlink()
-    Report(runs=root, keep=tmp_path / "kept")()
-    assert len(list((tmp_path / "kept").rglob(JUDGED))) == 3 * len(SOURCES)  # two seeds at 1 : 1, one at 1 : 4
+    Reproduce(out=root, keep=tmp_path / "table" / "paper")()
+    stored = Archive.read(tmp_path / "table").documents
+    assert sum(file.endswith(JUDGED) for file in stored) == 3 * len(SOURCES)  # two seeds at 1 : 1, one at 1 : 4
 
 
 def test_maps_whose_scans_are_gone_hide_no_table(root: Path, tmp_path: Path) -> None:
@@ -238,7 +240,7 @@ def test_maps_whose_scans_are_gone_hide_no_table(root: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("file", ["compare.json", f"{run_name(SOURCES['CRM'], 0)}/{JUDGED}"])
 def test_a_broken_file_is_named(root: Path, tmp_path: Path, file: str) -> None:
     judge_sources(root)
-    keep_small(root, tmp_path)
+    collect(root, "").unpack(tmp_path)
     (tmp_path / ONE.name / file).write_text('{"2": ')
     with pytest.raises(InputError, match=rf"{re.escape(file)}: is broken JSON .* Delete it"):
         write_evidence(tmp_path, ("fig3",))
@@ -259,7 +261,7 @@ def test_what_has_no_precision_is_kept_as_none(root: Path, tmp_path: Path) -> No
 
 
 def test_no_share_is_drawn_below_0_or_above_100(root: Path, tmp_path: Path) -> None:
-    keep_small(root, tmp_path)
+    collect(root, "").unpack(tmp_path)
     for seed, share in ((0, None), (1, 100.0)):
         for source, method in SOURCES.items():
             file = tmp_path / ONE.name / run_name(method, seed) / JUDGED

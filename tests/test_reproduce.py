@@ -18,11 +18,12 @@ from coranet.errors import InputError
 from coranet.evaluation import Scores
 from coranet.methods import find_method
 from coranet.paper import printed
+from coranet.paper.archive import Archive
 from coranet.paper.figure_list import FIGURES
 from coranet.paper.reproduction import NAMES, Request, cells_of, only_methods, prepare, sets_for
 from coranet.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
 from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
-from coranet.paper.table_text import read_table, table_markdown, table_rows
+from coranet.paper.table_text import read_table, table_markdown, table_rows, write_table
 from coranet.paper.tables import TABLES
 from coranet.runs.comparison import find_exam, parse_row, run_name, split_rows
 
@@ -289,8 +290,7 @@ def test_every_cell_is_the_mean_of_its_runs_scores(made):
         by_case = scores.by_case(line["metric"])
         scale = 1 if line["metric"] == "hd" else 100
         assert float(line["ours"]) == pytest.approx(scale * np.nanmean(list(by_case.values())))
-        assert float(line["difference"]) == pytest.approx(float(line["ours"]) - float(line["paper"]))
-        assert line["std"] == ""
+        assert line["std"] == line["difference"] == ""  # on the phantom, which is not the paper's set
 
 
 def test_what_is_finished_is_not_run_again_and_what_is_missing_is_said(made, capsys, tmp_path):
@@ -301,15 +301,20 @@ def test_what_is_finished_is_not_run_again_and_what_is_missing_is_said(made, cap
     assert code == 0
     assert "6 of 6 runs are finished already" in err
     assert times == {file: file.stat().st_mtime_ns for file in made.glob("*/*/last.pt")}
-    copied, whole = tmp_path / "small", tmp_path / "whole"
+
+
+def test_finished_runs_are_kept_in_a_table_and_shown_from_it(made, capsys, tmp_path):
+    copied, whole, table = tmp_path / "copied", tmp_path / "whole", tmp_path / "table"
     shutil.copytree(made, whole, ignore=lambda folder, names: ["ua_mt-seed0"])
-    code, out, _ = run(capsys, "report", whole, "--keep", copied)
-    assert code == 0
-    kept = {file.name for file in copied.rglob("*") if file.is_file() and "1to4" in str(file)}
+    code, _, err = run(capsys, "reproduce", "--out", whole, "--keep", table / "paper")
+    assert (code, "Added 5 runs" in err) == (0, True)
+    assert {file.name for file in table.iterdir()} == {"scores.csv.xz", "runs.jsonl.xz"}
+    code, _, err = run(capsys, "reproduce", "--unpack", table / "paper", "--out", copied)
+    assert (code, "Laid out 5 runs" in err) == (0, True)
+    kept = {file.name for file in copied.rglob("*") if file.is_file()}
     assert kept == {"compare.json", "split.json", "patients.json", "run.json", "log.jsonl", "scores.csv"}
     assert str(made.parent) not in "".join(file.read_text() for file in copied.rglob("*.json"))
-    shutil.rmtree(copied / "tables")
-    code, out, _ = run(capsys, "report", copied)
+    code, out, _ = run(capsys, "reproduce", "--out", copied)
     assert code == 0
     assert re.search(r"UA-MT +ua_mt +missing", out)
     text = (copied / "tables" / "table7.md").read_text()
@@ -489,12 +494,35 @@ def test_sets_that_are_asked_for_must_be_there_and_of_use(scans, tmp_path):
         asked("acdc")
 
 
-def test_runs_are_not_kept_onto_themselves(made, capsys):
+def test_what_cannot_be_kept_or_laid_out_is_refused(made, capsys, tmp_path):
+    Archive().write(tmp_path / "table")
+    code, _, err = run(capsys, "reproduce", "--out", made, "--keep", tmp_path / "table")
+    assert (code, "name a group of runs too" in err) == (1, True)
+    code, _, err = run(capsys, "reproduce", "--out", tmp_path / "none", "--keep", tmp_path / "table" / "paper")
+    assert (code, "has no finished run" in err) == (1, True)
     before = {file: file.read_bytes() for file in made.rglob("log.jsonl")}
-    code, _, err = run(capsys, "report", made, "--keep", made / ".." / made.name)
-    assert code == 1
-    assert "folder of the runs" in err
+    code, _, err = run(capsys, "reproduce", "--out", made, "--unpack", tmp_path / "table" / "paper")
+    assert (code, "is there already" in err) == (1, True)
     assert before == {file: file.read_bytes() for file in made.rglob("log.jsonl")}
+    code, _, err = run(capsys, "reproduce", "--out", tmp_path / "new", "--unpack", tmp_path / "table" / "paper")
+    assert (code, "no table of runs with paper" in err) == (1, True)
+
+
+def test_a_difference_to_the_paper_is_shown_on_its_own_scans_alone(tmp_path):
+    _scored(tmp_path, "acdc-14-modern", "mean_teacher", 0, {"a": 0.5}, ("RV", "MYO", "LV"))
+    _scored(tmp_path, "sunnybrook-1to4", "coranet", 0, {"a": 0.5})
+    (own,), (other,) = (read_table(tmp_path, TABLES[name]) for name in ("table9", "table7"))
+    rows = {row["row"]: row for row in table_rows(own)}
+    printed_mean = printed.TABLE9["MT"]["dsc"]
+    assert rows["MT"]["mean % difference"] == f"{50 - printed_mean:+.2f}"
+    (row,) = [row for row in table_rows(other) if row["row"] == "Ours"]
+    assert row["DSC % ours"] == "50.00"
+    assert row["DSC % paper"] == f"{printed.TABLE7['Ours']['dsc']:.2f}"
+    assert not any("difference" in column for column in row)
+    for name, part in (("table9", own), ("table7", other)):
+        write_table(tmp_path, TABLES[name], [part], tmp_path)
+        lines = csv.DictReader((tmp_path / f"{name}.csv").read_text().splitlines())
+        assert any(line["difference"] for line in lines) == part.own
 
 
 def test_the_drawing_needs_no_scans(capsys, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from coranet.errors import InputError
 from coranet.feed.case_maps import read_maps, soft_maps
 from coranet.metrics.calibration import error_retention
 from coranet.nets import Net
-from coranet.paper import archive, efficiency
+from coranet.paper import collection, efficiency
 from coranet.paper.error_shares import held_at, look, read_truth, without_costs
 from coranet.paper.evidence import show_evidence, write_evidence
 from coranet.paper.masked_runs import ROWS, Masked, choose_highest
@@ -287,8 +287,8 @@ def test_a_log_that_is_kept_small_says_the_same_of_means_and_time(seed, every, p
         lines.append({"step": step, "phase": phase, "seconds": clock, "terms": term, "measures": {}, "val": None})
     lines[30]["val"] = {"mean": 0.5}
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    with patch.object(archive, "EVERY", every):
-        kept = [json.loads(line) for line in archive._thinned(text).splitlines()]
+    with patch.object(collection, "EVERY", every):
+        kept = collection.thinned(text)
     about = {
         "train": {"steps": int(steps[-1])},
         "method": {"pretrain_epochs": pretrain, "selftrain_epochs": 100},
@@ -324,7 +324,8 @@ def test_the_table_of_efficiency(made, page):
     assert {"device", "torch", "seconds"} < set(timed)
     rows = _efficiency(page)
     assert rows["parameters of CoraNet in training, 64 channels, 2^20"]["difference"] == "+0.01"
-    assert rows["training of CoraNet beyond mean teacher's, %"]["paper"] == "+6.6"
+    more = rows["training of CoraNet beyond mean teacher's, %"]
+    assert (more["paper"], more["difference"]) == ("+6.6", "–")  # times are of other scans than the paper's
     seconds = timed["seconds"] / 8 * 1414
     assert rows["test of CoraNet on 1,414 slices, s"]["ours"] == f"{seconds:.2f}"
     assert rows["optimizer updates of mean teacher"]["ours"] == "16"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,14 +16,15 @@ from coranet.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduce:
-    """Make a table or figure of the paper again: run what is missing, and show ours, the paper's and the difference.
+    """Make a table or figure of the paper again: run what is missing, and show ours beside the paper's.
 
     NAME is table2 to table9, fig1 to fig9, efficiency, weights, masks, or all. Runs are shared between names, what is
     finished is not done again, and what was cut off is continued by the same command. Where the paper's own set is not
-    there, an open one stands for it: `docs/results.md` says which.
+    there, an open one stands for it: `docs/results.md` says which. Without NAME nothing is trained: all that finished
+    runs in --out can show is written.
     """
 
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help_behavior_hint="(optional)")] = ""
     """What to make: table2 ... table9, fig1 ... fig9, efficiency, weights, masks, all."""
     data: Annotated[
         Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the environment's CORANET_DATA)")
@@ -30,7 +32,7 @@ class Reproduce:
     """A folder that holds sets as they were downloaded, each in a folder of its name (acdc, sunnybrook, la, hippocampus,
     pancreas, endocardium), or the folder of one of them."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/paper")
-    """Where runs, tables/, figures/ and a page go; `coranet report` makes one page of all that is there."""
+    """Where runs, tables/, figures/ and a page go."""
     sets: Annotated[str | None, tyro.conf.arg(metavar="A,B", help_behavior_hint="(default: all that are there)")] = None
     """Use only these sets: sunnybrook, acdc-lv, acdc (14 labelled patients), acdc-7, acdc-peng (the paper's fifth), la,
     hippocampus, ..."""
@@ -51,12 +53,55 @@ class Reproduce:
     """cpu, cuda or cuda:1."""
     cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the user's cache)")] = None
     """Where prepared scans are kept."""
+    keep: Annotated[Path | None, tyro.conf.arg(metavar="TABLE/GROUP", help_behavior_hint="(optional)")] = None
+    """Add all finished runs in --out to a table of runs, as results/paper: scores, settings, logs in parts, and what their
+    pseudo-labels were worth."""
+    unpack: Annotated[Path | None, tyro.conf.arg(metavar="TABLE/GROUP", help_behavior_hint="(optional)")] = None
+    """Lay runs of such a table out as folders in --out, and do nothing else."""
 
     def __call__(self) -> int:
         """Run what is missing, then write."""
+        from coranet.paper.archive import find_archive
+        from coranet.paper.reproduction import NAMES
+
+        if self.unpack is not None:
+            return self._unpack(self.unpack)
+        if self.keep is not None and not find_archive(self.keep)[1]:
+            raise InputError(f"--keep {self.keep}: name a group of runs too, as {self.keep / 'paper'}.")
+        code = self._make() if self.name else self._show(NAMES)
+        if self.keep is not None and code <= 1:  # finished runs are worth keeping where others failed
+            self._keep(self.keep)
+        return code
+
+    def _unpack(self, place: Path) -> int:
+        from coranet.cli.show import say
+        from coranet.paper.archive import Archive, find_archive
+
+        if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
+            raise InputError(f"{self.out}: is there already. Choose another --out.")
+        folder, group = find_archive(place)
+        stored = Archive.read(folder).group(group)
+        if not (stored.scores or stored.documents):
+            raise InputError(f"--unpack {place}: {folder} has no table of runs with {group or 'anything'} in it.")
+        stored.unpack(self.out)
+        say(f"Laid out {len(stored.runs)} runs: {self.out}")
+        return 0
+
+    def _keep(self, place: Path) -> None:
+        from coranet.cli.show import say
+        from coranet.paper.archive import Archive, find_archive
+        from coranet.paper.collection import collect
+        from coranet.paper.figures import judge_sources
+
+        folder, group = find_archive(place)
+        judge_sources(self.out)
+        found = collect(self.out, group)
+        Archive.read(folder).with_runs(found).write(folder)
+        say(f"Added {len(found.runs)} runs to the table in {folder}")
+
+    def _make(self) -> int:
         from coranet.cli.show import counting, say
         from coranet.engine.signals import Interrupted
-        from coranet.paper.evidence import show_evidence, write_evidence
         from coranet.paper.reproduction import NAMES, Request, cells_of, only_methods, run_cells, sets_for
         from coranet.runs.comparison import split_rows
 
@@ -97,14 +142,21 @@ class Reproduce:
                 for row, error in found.items():
                     say(f"{setting.name}, {row}: failed. {error}")
         try:
-            page, parts = write_evidence(self.out, names)
+            code = self._show(names)
         except InputError:
             if failed or self.methods is None:
                 raise
             say(f"These runs are kept in {self.out}. {self.name} is drawn once its other rows are finished too.")
             return 0
+        return 1 if failed else code
+
+    def _show(self, names: Sequence[str]) -> int:
+        from coranet.cli.show import say
+        from coranet.paper.evidence import show_evidence, write_evidence
+
+        page, parts = write_evidence(self.out, names)
         for title, rows in show_evidence(parts):
             say(title)
             show_rows(rows)
         say(f"Tables and pictures: {page}")
-        return 1 if failed else 0
+        return 0

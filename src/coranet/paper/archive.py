@@ -42,11 +42,13 @@ class Archive:
 
     @classmethod
     def read(cls, folder: Path) -> Archive:
-        """Read what `write` wrote.
+        """Read what `write` wrote; nothing where there is no table.
 
         Raises:
             InputError: a file is missing or broken.
         """
+        if not (folder / SCORES).exists():
+            return cls()
         try:
             scores = read_text(_read(folder / SCORES))
         except ValueError as error:
@@ -110,13 +112,12 @@ class Archive:
 def find_archive(place: Path) -> tuple[Path, str]:
     """The folder of an archive, and the group in it that a path names: `results` and `paper` of `results/paper`.
 
-    Raises:
-        InputError: no folder of this path has one.
+    Where none is there yet, the last part of the path is the group.
     """
     for folder in (place, *place.parents):
         if (folder / SCORES).exists():
             return folder, "/".join(place.relative_to(folder).parts)
-    raise InputError(f"{place}: neither this folder nor one above it has {SCORES}. Give a path such as results/paper.")
+    return place.parent, place.name
 
 
 def _folder(file: str) -> str:

@@ -1,4 +1,7 @@
-"""The paper's tables from finished runs: ours, the paper's, and the difference, each cell traced to its runs."""
+"""The paper's tables from finished runs: ours beside the paper's, each cell traced to its runs.
+
+The difference is shown on the paper's own scans alone. Between two organs it says nothing.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ PUBLISHED = (
 )
 
 UNLIKE = (
-    "Rows have different seeds: means are over all a row has, and what it is ahead by is over those it shares with "
-    "the row it is held against."
+    "Rows have different seeds. A mean is over all seeds of its row. The lead of one row over another is over the seeds "
+    "that both have."
 )
 
 
@@ -37,7 +40,7 @@ class Cell:
 
     ours: tuple[float, ...]
     """Of each seed, as the paper counts it: overlaps in percent, distances in voxels."""
-    paper: float | None
+    paper: float | None = None
 
     @property
     def text(self) -> str:
@@ -78,9 +81,13 @@ class Part:
     @property
     def title(self) -> str:
         """What it is, and on what."""
-        own = ROLES[self.block.role].own
-        stands = "" if self.scans == own else f", standing for {SETS[own].title}"
+        stands = "" if self.own else f", standing for {SETS[ROLES[self.block.role].own].title}"
         return f"{self.block.title}: {SETS[self.scans].title}{stands}"
+
+    @property
+    def own(self) -> bool:
+        """Whether the scans are the paper's own."""
+        return self.scans == ROLES[self.block.role].own
 
     @property
     def note(self) -> str:
@@ -179,7 +186,7 @@ def _ahead(ours: Mapping[int, Scores], base: Mapping[int, Scores], patients: Map
 
 
 def table_rows(part: Part) -> list[TableRow]:
-    """Ours, the paper's and the difference, metric by metric, and a test of DSC."""
+    """Ours, the paper's and on its own scans the difference, metric by metric, and a test of DSC."""
     against, rows = part.block.against, []
     published = part.block.published.get(part.scans, {})
     for line in part.lines:
@@ -188,13 +195,14 @@ def table_rows(part: Part) -> list[TableRow]:
             cell = line.cells[metric]
             cells[f"{title} ours"] = cell.text
             cells[f"{title} paper"] = NOTHING if cell.paper is None else f"{cell.paper:.2f}"
-            cells[f"{title} difference"] = NOTHING if cell.difference is None else f"{cell.difference:+.2f}"
+            if part.own:
+                cells[f"{title} difference"] = NOTHING if cell.difference is None else f"{cell.difference:+.2f}"
         if published:
             others = published.get(line.row.label)
             values = [f"{others[metric]:.2f}" for metric in part.block.columns] if others else [NOTHING]
             cells[f"published here: {' / '.join(part.block.columns.values())}"] = " / ".join(values)
         if any(other.chosen for other in part.lines):
-            cells["DSC %, chosen on validation"] = Cell(ours=line.chosen, paper=None).text if line.chosen else NOTHING
+            cells["DSC %, chosen on validation"] = Cell(ours=line.chosen).text if line.chosen else NOTHING
         ahead = line.ahead
         cells[f"DSC ahead of {against} [95 % over patients]"] = (
             NOTHING
@@ -237,7 +245,7 @@ def write_table(folder: Path, table: Table, parts: Sequence[Part], root: Path) -
             "std": stdev(cell.ours) if len(cell.ours) > 1 else "",
             "seeds": len(cell.ours),
             "paper": "" if cell.paper is None else cell.paper,
-            "difference": "" if cell.difference is None else cell.difference,
+            "difference": cell.difference if part.own and cell.difference is not None else "",
             "runs": " ".join(str(run.relative_to(root)) for run in line.runs),
         }
         for part in parts

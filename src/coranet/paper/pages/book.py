@@ -45,7 +45,7 @@ def with_parts(text: str, parts: Parts) -> str:
     for name, made in parts.items():
         before, begin, rest = text.partition(BEGIN.format(name))
         _, end, after = rest.partition(END)
-        assert begin and end, f"there is no {BEGIN.format(name)}"
+        assert end, f"there is no {BEGIN.format(name)}"
         text = f"{before}{begin}\n{made.strip()}\n\n{end}{after}"
     return text
 

@@ -55,11 +55,11 @@ def _hippocampus(runs: Path) -> str:
     """Means over three seeds, and of all labels."""
     place = runs / "hippocampus"
     found = _standings(place, seeds=3, first="-seed0")
-    every = Scores.read_csv(place / "supervised-208-labels-seed0/scores.csv").mean()["dsc"].mean
+    every = 100 * Scores.read_csv(place / "supervised-208-labels-seed0/scores.csv").mean()["dsc"].mean
     supervised, coranet, repaired = (f"{100 * mean(found[row].each):.2f}" for row in DEMO)
     return (
         "Real scans, hippocampus MR with 10 labelled and 198 unlabelled cases, 52 test cases, three seeds:\n"
-        f"supervised {supervised}, `coranet` {coranet}, `coranet:repaired` {repaired}; with all 208 labels {100 * every:.2f}."
+        f"supervised {supervised}, `coranet` {coranet}, `coranet:repaired` {repaired}; with all 208 labels {every:.2f}."
     )
 
 
@@ -95,7 +95,8 @@ def _sunnybrook(runs: Path) -> str:
     made = origins_of([run for line in (lines["U-Net"], lines["Ours"], *ablation.lines) for run in line.runs])
     (patients,) = {line.ahead.n for line in ablation.lines if line.ahead}
     return (
-        f"The text's recipe on the endocardium, {made.steps} steps, {len(lines['Ours'].runs)} seeds, {patients} test patients.\n"
+        f"The text's recipe on the endocardium, {made.steps} steps, {len(lines['Ours'].runs)} seeds, "
+        f"{patients} test patients.\n"
         f"With one in five patients labelled supervised has {supervised} and `coranet` {ours}. "
         f"With one in two, the seven rows\nof the ablation lie between {min(dice):.1f} and {max(dice):.1f}. "
         f"(The paper has six; one of them reads two ways.)\n"

@@ -27,7 +27,15 @@ ROWS = {
     "all scans labelled": ("Fully supervised", ""),
 }
 """Rows, and what the paper's table on ACDC and its table on volumes call them."""
-FRONT = ("supervised", "`mean_teacher`", "`ua_mt`", "`unimatch`", "`coranet`", "`coranet:repaired`", "all scans labelled")
+FRONT = (
+    "supervised",
+    "`mean_teacher`",
+    "`ua_mt`",
+    "`unimatch`",
+    "`coranet`",
+    "`coranet:repaired`",
+    "all scans labelled",
+)
 """Those that README shows."""
 TITLES = ("ACDC, 14 of 70 patients labelled", "left atrium, 16 of 80 scans labelled")
 

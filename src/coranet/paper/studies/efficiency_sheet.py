@@ -1,13 +1,17 @@
-"""Parameters, training time and test time (section III-D, "Efficiency"): ours, the paper's, and the difference."""
+"""Parameters, training time and test time (section III-D, "Efficiency"): ours beside the paper's.
+
+Times on other scans than the paper's have no difference to it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
 from coranet.paper.printed import EFFICIENCY
+from coranet.paper.settings import ROLES
 from coranet.paper.studies.sheet import Numbers, Sheet, seeds_in_words, settings_of, spread, title_of
 from coranet.paper.table_text import finished_runs
 from coranet.report.numbers import NOTHING, TableRow
@@ -31,7 +35,7 @@ NOTE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class Quantity:
     """One quantity."""
 
     what: str
@@ -42,6 +46,13 @@ class Line:
     signed: bool = False
     source: str = ""
     """What it was made on."""
+    alike: bool = True
+    """Whether it can be held against the paper's: it is of the same scans, or of none."""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's."""
+        return fmean(self.ours) - self.paper if self.alike and self.ours and self.paper is not None else None
 
     @property
     def row(self) -> TableRow:
@@ -52,9 +63,7 @@ class Line:
             "": self.what,
             "ours": one if self.ours else NOTHING,
             "paper": NOTHING if self.paper is None else f"{self.paper:{sign}.{self.digits}f}",
-            "difference": NOTHING
-            if self.paper is None or not self.ours
-            else f"{fmean(self.ours) - self.paper:+.{self.digits}f}",
+            "difference": NOTHING if self.difference is None else f"{self.difference:+.{self.digits}f}",
             "made of": self.source,
         }
 
@@ -62,13 +71,12 @@ class Line:
     def numbers(self) -> Numbers:
         """In full."""
         mean = fmean(self.ours) if self.ours else ""
-        known = self.paper is not None and self.ours
         return {
             "what": self.what,
             "ours": mean,
             "values": " ".join(f"{value:.6g}" for value in self.ours),
             "paper": "" if self.paper is None else self.paper,
-            "difference": fmean(self.ours) - self.paper if known and self.paper is not None else "",
+            "difference": "" if self.difference is None else self.difference,
             "made_of": self.source,
         }
 
@@ -81,7 +89,9 @@ def read_efficiency(root: Path) -> list[Sheet]:
         runs = {name: _finished(folder, method) for name, method in METHODS.items()}
         if not all(runs.values()):
             continue
-        lines = [*_parameters(folder / "parameters.json"), *_training(runs), *_test(runs)]
+        alike = setting.scans == ROLES["pancreas"].own
+        timed = [replace(one, alike=alike) for one in (*_training(runs), *_test(runs))]
+        lines = [*_parameters(folder / "parameters.json"), *timed]
         sheets.append(
             Sheet(
                 title=title_of(setting.scans),
@@ -99,13 +109,13 @@ def _finished(folder: Path, method: str) -> list[FinishedRun]:
     return list(read_runs(found)) if found else []
 
 
-def _parameters(file: Path) -> list[Line]:
+def _parameters(file: Path) -> list[Quantity]:
     if not file.exists():
         return []
     counted = read_json(file)
     units = (("paper", "10^6", 1e6), ("paper", "2^20", 2**20), ("run", "10^6", 1e6))
     return [
-        Line(
+        Quantity(
             what=f"parameters of {name}, {counted[whose]['width']} channels, {unit}",
             ours=(counted[whose][key] / size,),
             paper=printed if whose == "paper" else None,
@@ -117,13 +127,13 @@ def _parameters(file: Path) -> list[Line]:
     ]
 
 
-def _training(runs: dict[str, list[FinishedRun]]) -> list[Line]:
+def _training(runs: dict[str, list[FinishedRun]]) -> list[Quantity]:
     hours = {name: EFFICIENCY[f"training of {name}, h"] for name in METHODS}
     seconds = {name: tuple(run.seconds for run in found) for name, found in runs.items()}
     ends = {name: found[0].log[-1] for name, found in runs.items()}
     return [
         *(
-            Line(
+            Quantity(
                 what=f"training of {name}, s",
                 ours=seconds[name],
                 paper=3600 * hours[name],
@@ -134,13 +144,15 @@ def _training(runs: dict[str, list[FinishedRun]]) -> list[Line]:
         ),
         _more("training", seconds, hours),
         *(
-            Line(what=f"optimizer updates of {name}", ours=(end["updates"],), digits=0, source=f"{end['step']} steps")
+            Quantity(
+                what=f"optimizer updates of {name}", ours=(end["updates"],), digits=0, source=f"{end['step']} steps"
+            )
             for name, end in ends.items()
         ),
     ]
 
 
-def _test(runs: dict[str, list[FinishedRun]]) -> list[Line]:
+def _test(runs: dict[str, list[FinishedRun]]) -> list[Quantity]:
     printed = {name: EFFICIENCY[f"test of {name} on 1,414 slices, s"] for name in METHODS}
     timed = {name: [one for run in found if (one := _time(run.folder))] for name, found in runs.items()}
     if not all(timed.values()):
@@ -148,11 +160,13 @@ def _test(runs: dict[str, list[FinishedRun]]) -> list[Line]:
     seconds = {name: tuple(one["seconds"] / one["slices"] * SLICES for one in found) for name, found in timed.items()}
     return [
         *(
-            Line(what=f"test of {name} on 1,414 slices, s", ours=seconds[name], paper=printed[name], source=_on(found))
+            Quantity(
+                what=f"test of {name} on 1,414 slices, s", ours=seconds[name], paper=printed[name], source=_on(found)
+            )
             for name, found in timed.items()
         ),
         *(
-            Line(
+            Quantity(
                 what=f"slices a second in test, {name}",
                 ours=tuple(SLICES / value for value in seconds[name]),
                 paper=SLICES / printed[name],
@@ -165,10 +179,10 @@ def _test(runs: dict[str, list[FinishedRun]]) -> list[Line]:
     ]
 
 
-def _more(what: str, ours: dict[str, tuple[float, ...]], printed: dict[str, float]) -> Line:
+def _more(what: str, ours: dict[str, tuple[float, ...]], printed: dict[str, float]) -> Quantity:
     """How much longer CoraNet takes than mean teacher, of means over seeds."""
     base, own = METHODS
-    return Line(
+    return Quantity(
         what=f"{what} of CoraNet beyond mean teacher's, %",
         ours=(100 * (fmean(ours[own]) / fmean(ours[base]) - 1),),
         paper=100 * (printed[own] / printed[base] - 1),
