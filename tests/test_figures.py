@@ -47,7 +47,7 @@ from coranet.paper.figures.label_quality import (
 from coranet.paper.figures.opposite_costs import choose_by_agreement
 from coranet.paper.figures.outlines import COLOURS, TRUTH
 from coranet.paper.figures.panels import YELLOW
-from coranet.paper.reproduction import Request, prepare
+from coranet.paper.reproduction import Reproduction, prepare
 from coranet.paper.settings import Setting
 from coranet.paper.tables import COSTS, TABLES
 from coranet.report.paint import Picture
@@ -66,7 +66,7 @@ TEACHER, HEARTS = (setting for needs in FIGURES["fig9"].needs for setting in nee
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of `coranet reproduce --short`: one run of each setting is real, the others say what is made up."""
     out = tmp_path_factory.mktemp("paper")
-    request = Request(out=out, short=True, seeds=1, steps=4, device="cpu", cache=out / "cache")
+    request = Reproduction(out=out, short=True, seeds=1, steps=4, device="cpu", cache=out / "cache")
     compared = [row.method for row in TABLES["table2"].blocks[0].rows]
     costs = [method for label, method in COSTS.items() if "*" not in label]
     for setting, real, methods, seeds in (

@@ -20,7 +20,7 @@ from coranet.methods import find_method
 from coranet.paper import printed
 from coranet.paper.archive import Archive
 from coranet.paper.figure_list import FIGURES
-from coranet.paper.reproduction import NAMES, Request, cells_of, only_methods, prepare, sets_for
+from coranet.paper.reproduction import NAMES, Reproduction, cells_of, only_methods, prepare, sets_for
 from coranet.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
 from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
 from coranet.paper.table_text import read_table, table_markdown, table_rows, write_table
@@ -205,7 +205,7 @@ def test_a_protocol_may_test_on_cases_of_both_parts(scans, tmp_path):
         for folder, file, source in ((f"images{part}", f"{name}_0000", image), (f"labels{part}", name, label)):
             (place / folder).mkdir(exist_ok=True)
             (place / folder / f"{file}.nii.gz").symlink_to(source)
-    request = Request(out=tmp_path / "out", cache=tmp_path / "cache", steps=2, seeds=1, device="cpu")
+    request = Reproduction(out=tmp_path / "out", cache=tmp_path / "cache", steps=2, seeds=1, device="cpu")
     made = prepare(Setting(scans="acdc", share="7", recipe="modern"), ("supervised",), place, request)
     assert made.best  # the protocol has validation cases
     laid = {name: lay_out(SETS[name], place, tmp_path / "home") for name in ("acdc-7", "acdc-peng")}
@@ -445,7 +445,7 @@ def test_hearts_are_told_by_value_whatever_a_folder_calls_them(tmp_path):
 
 
 def test_validation_cases_choose_weights_beside_the_last(scans, tmp_path):
-    request = Request(out=tmp_path, seeds=1, short=True, device="cpu", cache=tmp_path / "cache")
+    request = Reproduction(out=tmp_path, seeds=1, short=True, device="cpu", cache=tmp_path / "cache")
     made = prepare(Setting(scans="phantom", share="1:1"), ("supervised",), None, request)
     assert not made.best
     assert made.options.overrides[-1] == ("train.keep_maps", "true")
@@ -469,7 +469,7 @@ def test_wrong_names_and_missing_scans_are_refused(capsys, tmp_path, monkeypatch
     code, _, err = run(capsys, "reproduce", "table9", "--out", tmp_path, "--data", tmp_path / "empty")
     assert code == 1
     assert "none of the sets" in err
-    code, _, err = run(capsys, "report", tmp_path / "empty")
+    code, _, err = run(capsys, "reproduce", "--out", tmp_path / "empty")
     assert code == 1
     assert "no finished run" in err
     for wrong in ({"seeds": 0}, {"steps": 0}):

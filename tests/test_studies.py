@@ -21,10 +21,10 @@ from coranet.feed.case_maps import read_maps, soft_maps
 from coranet.metrics.calibration import error_retention
 from coranet.nets import Net
 from coranet.paper import collection, efficiency
-from coranet.paper.error_shares import held_at, look, read_truth, without_costs
+from coranet.paper.error_shares import error_share, look, read_truth, without_costs
 from coranet.paper.evidence import show_evidence, write_evidence
 from coranet.paper.masked_runs import ROWS, Masked, choose_highest
-from coranet.paper.reproduction import Request, cells_of, prepare, run_cells
+from coranet.paper.reproduction import Reproduction, cells_of, prepare, run_cells
 from coranet.paper.studies.masks_sheet import read_masks
 from coranet.paper.studies.weights_sheet import mean_term
 from coranet.report.run_files import FinishedRun
@@ -41,7 +41,7 @@ STUDIES = ("efficiency", "weights", "masks")
 def made(tmp_path_factory):
     """All three studies on the phantom, 16 steps a run."""
     out = tmp_path_factory.mktemp("studies")
-    request = Request(out=out / "runs", short=True, seeds=1, steps=16, device="cpu", cache=out / "cache")
+    request = Reproduction(out=out / "runs", short=True, seeds=1, steps=16, device="cpu", cache=out / "cache")
     for name in STUDIES:
         errors = run_cells(
             cells_of(name, request.sets()),
@@ -85,16 +85,16 @@ def test_what_the_highest_scores_hold_is_the_error_retention_curve_upside_down(s
     score = (score.astype(int) * levels // 256).astype(np.uint8)
     curve = error_retention(score, wrong)
     left = np.interp(1 - coverage, curve.kept, curve.errors)
-    assert held_at(score, wrong, coverage) == pytest.approx(1 - left / curve.errors[-1])
+    assert error_share(score, wrong, coverage) == pytest.approx(1 - left / curve.errors[-1])
 
 
 def test_what_the_highest_scores_hold_by_hand():
     score = np.array([9, 9, 5, 5, 1, 0], np.uint8)
     wrong = np.array([1, 1, 1, 0, 0, 1], bool)
-    assert held_at(score, wrong, 2 / 6) == pytest.approx(2 / 4)
-    assert held_at(score, wrong, 3 / 6) == pytest.approx(2.5 / 4)  # one of two that tie
-    assert held_at(score, wrong, 1.0) == 1
-    assert np.isnan(held_at(score, np.zeros(6, bool), 0.5))
+    assert error_share(score, wrong, 2 / 6) == pytest.approx(2 / 4)
+    assert error_share(score, wrong, 3 / 6) == pytest.approx(2.5 / 4)  # one of two that tie
+    assert error_share(score, wrong, 1.0) == 1
+    assert np.isnan(error_share(score, np.zeros(6, bool), 0.5))
 
 
 def test_a_look_at_a_refresh_is_what_plain_sums_give():

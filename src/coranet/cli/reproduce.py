@@ -102,7 +102,7 @@ class Reproduce:
     def _make(self) -> int:
         from coranet.cli.show import counting, say
         from coranet.engine.signals import Interrupted
-        from coranet.paper.reproduction import NAMES, Request, cells_of, only_methods, run_cells, sets_for
+        from coranet.paper.reproduction import NAMES, Reproduction, cells_of, only_methods, run_cells, sets_for
         from coranet.runs.comparison import split_rows
 
         names = NAMES if self.name == "all" else (self.name,)
@@ -112,7 +112,7 @@ class Reproduce:
             raise InputError("--jobs, --seeds and --steps are at least 1.")
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"{self.out}: is no folder. Choose another --out.")
-        request = Request(
+        request = Reproduction(
             out=self.out,
             data=self.data,
             seeds=1 if self.short else self.seeds,

@@ -28,13 +28,13 @@ from coranet.methods.coranet import CoraNet
 from coranet.metrics.calibration import expected_calibration_error
 from coranet.uncertainty import CRM
 
-HELD = "held.json"
+SHARES = "held.json"
 
 Pixels = NDArray[Any]
 """`(V,)`: all pixels of all unlabelled images."""
 
 
-def write_held(folder: Path, data: Path) -> None:
+def write_shares(folder: Path, data: Path) -> None:
     """Look at the first and the last refresh of a finished run, once; a run that kept no probabilities is passed over.
 
     Args:
@@ -42,7 +42,7 @@ def write_held(folder: Path, data: Path) -> None:
         data: the raw folder with the truth of its unlabelled cases.
     """
     files = sorted((folder / "maps").glob("*.npz"))
-    if (folder / HELD).exists() or not files:
+    if (folder / SHARES).exists() or not files:
         return
     ends = {int(file.stem): _in_a_row(file) for file in (files[0], files[-1])}
     if not all("confidence" in maps for maps in ends.values()):
@@ -53,7 +53,7 @@ def write_held(folder: Path, data: Path) -> None:
     truth, alpha = read_truth(run, data), run.method.regions.alpha
     looks = [{"step": step, **look(maps, truth, alpha)} for step, maps in ends.items()]
     content = {"alpha": alpha, "masks": run.made_with.get("masks", "crm"), "looks": looks}
-    write_atomically(folder / HELD, (json.dumps(content, indent=1) + "\n").encode())
+    write_atomically(folder / SHARES, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def read_truth(run: Run, data: Path) -> Pixels:
@@ -105,13 +105,13 @@ def look(maps: Mapping[str, Pixels], truth: Pixels, alpha: float) -> dict[str, f
         "errors": errors,
         "coverage": coverage,
         "held": _share(region, wrong),
-        "softmax": held_at(unsure, wrong, coverage),
+        "softmax": error_share(unsure, wrong, coverage),
         "random": coverage,
         "oracle": min(coverage / errors, 1.0) if errors else float("nan"),
         "band_coverage": float(band.mean()),
         "band": _share(band, wrong),
         "overlap": _share(region & band, either),
-        "crm_at_band": held_at(apart, wrong, float(band.mean())),
+        "crm_at_band": error_share(apart, wrong, float(band.mean())),
     }
     is_object = np.concatenate([(truth == k)[either] for k in range(1, len(main) + 1)])
     for head, each in {"main": main, "con": con, "rad": rad}.items():
@@ -126,7 +126,7 @@ def without_costs(p: Pixels, head: str, alpha: float) -> Pixels:
     return cost * p / (cost * p + 1 - p)
 
 
-def held_at(score: Pixels, wrong: Pixels, coverage: float) -> float:
+def error_share(score: Pixels, wrong: Pixels, coverage: float) -> float:
     """Share of the errors among the pixels with the highest scores, uint8, that make up the coverage.
 
     Of pixels with one score some may be in and some out: what they hold on average, in any order, is counted.
@@ -148,8 +148,8 @@ def _share(part: Pixels, whole: Pixels) -> float:
     return float(part[whole].mean()) if whole.any() else float("nan")
 
 
-def write_all_held(folders: Sequence[Path], data: Path) -> None:
+def write_all_shares(folders: Sequence[Path], data: Path) -> None:
     """Of every run that is finished."""
     for folder in folders:
         if (folder / "scores.csv").exists():
-            write_held(folder, data)
+            write_shares(folder, data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coranet.paper.settings import Block, Row, Setting, places_of, setting_of
+from coranet.paper.settings import Block, MethodRow, Setting, places_of, setting_of
 from coranet.paper.tables import COSTS, HEART_ROWS, TABLES
 
 THRESHOLDS = (0.5, 0.7, 0.9)
@@ -39,7 +39,9 @@ class Needs:
     def settings(self, there: tuple[str, ...]) -> dict[Setting, tuple[str, ...]]:
         """On the sets there are."""
         block = Block(title="", role=self.role, rows=(), columns={}, share=self.share, recipe=self.recipe)
-        return {setting_of(block, Row(label="", method=""), scans): self.methods for scans in places_of(block, there)}
+        return {
+            setting_of(block, MethodRow(label="", method=""), scans): self.methods for scans in places_of(block, there)
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

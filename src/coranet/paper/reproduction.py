@@ -20,7 +20,7 @@ from coranet.data.datasets.folder import read_folder
 from coranet.errors import InputError
 from coranet.files import make_folder
 from coranet.paper.efficiency import measure
-from coranet.paper.error_shares import write_all_held
+from coranet.paper.error_shares import write_all_shares
 from coranet.paper.figure_list import FIGURES
 from coranet.paper.masked_runs import Masked
 from coranet.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
@@ -36,7 +36,7 @@ DATA = "CORANET_DATA"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Reproduction:
     """What is asked for, beside a name."""
 
     out: Path
@@ -148,7 +148,7 @@ def _after_efficiency(made: Compare, attempt: Attempt) -> dict[str, str]:
 def _after_masks(made: Compare, attempt: Attempt) -> dict[str, str]:
     masked = Masked.like(made)
     errors = attempt(masked)
-    write_all_held([one.folder(job) for one in (made, masked) for job in one.jobs], made.data)
+    write_all_shares([one.folder(job) for one in (made, masked) for job in one.jobs], made.data)
     return errors
 
 
@@ -161,7 +161,7 @@ AFTER: dict[str, Callable[[Compare, Attempt], dict[str, str]]] = {
 
 def run_cells(
     cells: Cells,
-    request: Request,
+    request: Reproduction,
     alone: Callable[[Compare, Job], str | None],
     say: Say,
     on_progress: OnProgress,
@@ -189,7 +189,7 @@ def prepare(
     setting: Setting,
     methods: Sequence[str],
     source: Path | None,
-    request: Request,
+    request: Reproduction,
     say: Say = lambda message: None,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> Compare:
@@ -207,7 +207,7 @@ def prepare(
     return replace(made, best=bool(split.val))
 
 
-def _options(setting: Setting, request: Request, folder: Path) -> Options:
+def _options(setting: Setting, request: Reproduction, folder: Path) -> Options:
     scans = SETS[setting.scans]
     recipe = RECIPES[setting.recipe] if setting.recipe and not request.short else scans.options
     pictured = recipe.dims == 2 and not setting.recipe  # figures of maps are of the text's recipe

@@ -31,7 +31,7 @@ TEXT_2D = Options(preset="paper", dims=2, overrides=(("net.width", "16"),))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scans:
+class ScanSet:
     """A set, and how it is trained on."""
 
     name: str
@@ -61,10 +61,10 @@ def _phantom(shape: tuple[int, int, int]) -> Callable[[Path], Path]:
 
 _SHORT = (("net.width", "4"), ("net.levels", "2"), ("train.batch", "[2,2]"), ("train.checks", "2"))
 
-SETS: dict[str, Scans] = {
+SETS: dict[str, ScanSet] = {
     scans.name: scans
     for scans in (
-        Scans(
+        ScanSet(
             name="pancreas",
             title="NIH Pancreas-CT, slices",
             readers=("pancreas_ct",),
@@ -73,7 +73,7 @@ SETS: dict[str, Scans] = {
             protocol="pancreas-2d",
             options=Options(preset="paper", dims=2),
         ),
-        Scans(
+        ScanSet(
             name="pancreas-3d",
             title="NIH Pancreas-CT, volumes",
             readers=("pancreas_ct",),
@@ -82,7 +82,7 @@ SETS: dict[str, Scans] = {
             protocol="pancreas-a",
             options=Options(preset="paper", dims=3),
         ),
-        Scans(
+        ScanSet(
             name="endocardium",
             title="York cardiac MR, endocardium",
             readers=("endocardium",),
@@ -91,7 +91,7 @@ SETS: dict[str, Scans] = {
             protocol="endocardium",
             options=Options(preset="paper", dims=2),
         ),
-        Scans(
+        ScanSet(
             name="sunnybrook",
             title="Sunnybrook cardiac MR, endocardium",
             readers=("sunnybrook",),
@@ -100,7 +100,7 @@ SETS: dict[str, Scans] = {
             protocol="sunnybrook",
             steps=4_000,
         ),
-        Scans(
+        ScanSet(
             name="acdc-lv",
             title="ACDC, left ventricle alone",
             readers=("folder", "acdc"),
@@ -110,7 +110,7 @@ SETS: dict[str, Scans] = {
             steps=4_000,
         ),
         *(
-            Scans(
+            ScanSet(
                 name=name,
                 title=title,
                 readers=("folder", "acdc"),
@@ -127,7 +127,7 @@ SETS: dict[str, Scans] = {
                 ("acdc-peng", "ACDC, a fifth of the patients labelled", "acdc-peng"),
             )
         ),
-        Scans(
+        ScanSet(
             name="la",
             title="Left atrium, challenge of 2018",
             readers=("folder", "left_atrium"),
@@ -137,7 +137,7 @@ SETS: dict[str, Scans] = {
             options=Options(preset="la", dims=3),
             steps=6_000,
         ),
-        Scans(
+        ScanSet(
             name="hippocampus",
             title="Medical Decathlon, hippocampus",
             readers=("msd", "folder"),
@@ -146,7 +146,7 @@ SETS: dict[str, Scans] = {
             options=Options(preset="auto", dims=3),
             steps=2_000,
         ),
-        Scans(
+        ScanSet(
             name="phantom",
             title="phantom, slices, one object",
             objects={3: "LV"},
@@ -154,14 +154,14 @@ SETS: dict[str, Scans] = {
             generate=_phantom((32, 32, 4)),
             steps=24,
         ),
-        Scans(
+        ScanSet(
             name="phantom-hearts",
             title="phantom, slices",
             options=Options(preset="auto", dims=2, overrides=_SHORT),
             generate=_phantom((32, 32, 4)),
             steps=24,
         ),
-        Scans(
+        ScanSet(
             name="phantom-3d",
             title="phantom, volumes",
             objects={3: "LV"},
@@ -173,14 +173,14 @@ SETS: dict[str, Scans] = {
 }
 
 
-def find_scans(scans: Scans, data: Path) -> Path | None:
+def find_scans(scans: ScanSet, data: Path) -> Path | None:
     """The set's folder, by its name: among others in a folder, or the folder itself."""
     places = [data / name for name in scans.folders]
     places += [data] if any(data.name == Path(name).name for name in scans.folders) else []
     return next((place for place in places if _reads(scans.readers, place)), None)
 
 
-def is_scans(scans: Scans, data: Path) -> bool:
+def is_scans(scans: ScanSet, data: Path) -> bool:
     """Whether a folder of any name holds the set: it can be read, and its patients are the set's.
 
     Readers make something out in many folders, so that being read says nothing of whose scans these are.
@@ -204,7 +204,7 @@ def _reads(readers: Iterable[str], place: Path) -> bool:
     return place.is_dir() and any(DATASETS[reader](place)[0] is not None for reader in readers)
 
 
-def lay_out(scans: Scans, source: Path | None, home: Path) -> Path:
+def lay_out(scans: ScanSet, source: Path | None, home: Path) -> Path:
     """The set as a folder in nnU-Net's layout: where it is one already, or written to `home` once.
 
     Raises:
@@ -234,7 +234,7 @@ def lay_out(scans: Scans, source: Path | None, home: Path) -> Path:
     return place
 
 
-def _dataset(scans: Scans, source: Path | None, beside: Path) -> Dataset:
+def _dataset(scans: ScanSet, source: Path | None, beside: Path) -> Dataset:
     if scans.generate is not None:
         source = scans.generate(beside)
     assert source is not None
@@ -246,7 +246,7 @@ def _dataset(scans: Scans, source: Path | None, beside: Path) -> Dataset:
     raise InputError(f"{source}: is not {scans.title}. Give the folder that it lies in with --data.")
 
 
-def _write(dataset: Dataset, scans: Scans, root: Path, source: str) -> None:
+def _write(dataset: Dataset, scans: ScanSet, root: Path, source: str) -> None:
     kept = scans.objects or {value: name for value, name in dataset.classes.items() if value}
     root.mkdir(parents=True)
     patients = {}
@@ -278,7 +278,7 @@ def _put(path: Path, array: NDArray[Any], like: Volume) -> None:
     nifti.write(path, array, like.geometry, flat=like.flat)
 
 
-def split_of(scans: Scans, cases: tuple[Case, ...], share: str) -> tuple[Split, tuple[str, ...]]:
+def split_of(scans: ScanSet, cases: tuple[Case, ...], share: str) -> tuple[Split, tuple[str, ...]]:
     """Who is labelled, unlabelled and kept for test, and what has to be said of it.
 
     Args:

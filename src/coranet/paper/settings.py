@@ -31,7 +31,7 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class MethodRow:
     """One method as a table calls it."""
 
     label: str
@@ -50,7 +50,7 @@ class Block:
     title: str
     role: str
     """A name of ROLES."""
-    rows: tuple[Row, ...]
+    rows: tuple[MethodRow, ...]
     columns: Mapping[str, str]
     """Titles by metric."""
     share: str | None = None
@@ -126,7 +126,7 @@ def places_of(block: Block, there: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in (*role.stand_ins, role.short) if name in there)
 
 
-def setting_of(block: Block, row: Row, scans: str) -> Setting:
+def setting_of(block: Block, row: MethodRow, scans: str) -> Setting:
     """Where a row's runs are, on one of the sets."""
     share = row.share or block.share or ROLES[block.role].shares[scans]
     if scans.startswith("phantom") and row.share:

@@ -15,7 +15,7 @@ from coranet.files import write_atomically
 from coranet.metrics import Comparison, by_patient, compare
 from coranet.metrics.mask import OVERLAPS
 from coranet.paper.sets import SETS
-from coranet.paper.settings import ROLES, Block, Row, Table, places_of, setting_of
+from coranet.paper.settings import ROLES, Block, MethodRow, Table, places_of, setting_of
 from coranet.paper.tables import HEART_CLASSES
 from coranet.report.markup import element
 from coranet.report.markup import table as markup_table
@@ -56,10 +56,10 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class TableLine:
     """One row, on one set."""
 
-    row: Row
+    row: MethodRow
     runs: tuple[Path, ...]
     """Its finished runs."""
     cells: Mapping[str, Cell]
@@ -76,7 +76,7 @@ class Part:
 
     block: Block
     scans: str
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
 
     @property
     def title(self) -> str:
@@ -126,7 +126,7 @@ def _read_part(root: Path, block: Block, scans: str) -> Part:
         block=block,
         scans=scans,
         lines=tuple(
-            Line(
+            TableLine(
                 row=row,
                 runs=tuple(runs[row.label].values()),
                 cells={

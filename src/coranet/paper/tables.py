@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from coranet.paper import printed
 from coranet.paper.printed import Printed
-from coranet.paper.settings import Block, Row, Table
+from coranet.paper.settings import Block, MethodRow, Table
 
 OVERLAPS_2D = {"dsc": "DSC %", "ppv": "Prec. %", "tpr": "Rec. %", "hd": "HD voxels"}
 OVERLAPS_3D = {"dsc": "DSC %", "jaccard": "Jaccard %", "asd": "ASD voxels", "hd95": "HD95 voxels"}
@@ -17,10 +17,11 @@ HEART_CLASSES = {"RV": 1, "MYO": 2, "LV": 3}
 DICE = {"dsc": "DSC %"}
 
 
-def _compared(numbers: Mapping[str, Printed]) -> tuple[Row, ...]:
+def _compared(numbers: Mapping[str, Printed]) -> tuple[MethodRow, ...]:
     methods = ("supervised", "pi_model", "temporal_ensembling", "mean_teacher", "ua_mt", "coranet")
     return tuple(
-        Row(label=label, method=method, printed=numbers[label]) for label, method in zip(numbers, methods, strict=True)
+        MethodRow(label=label, method=method, printed=numbers[label])
+        for label, method in zip(numbers, methods, strict=True)
     )
 
 
@@ -36,15 +37,17 @@ ABLATION = {
 """Rows of Table 4. The text of one reads two ways."""
 
 
-def _ablation() -> tuple[Row, ...]:
+def _ablation() -> tuple[MethodRow, ...]:
     return tuple(
-        Row(label=label, method=method, printed=printed.TABLE4.get(label.removesuffix(", other reading"), {}))
+        MethodRow(label=label, method=method, printed=printed.TABLE4.get(label.removesuffix(", other reading"), {}))
         for label, method in ABLATION.items()
     )
 
 
-def _rows(methods: Mapping[str, str], numbers: Mapping[str, Printed]) -> tuple[Row, ...]:
-    return tuple(Row(label=label, method=method, printed=numbers.get(label, {})) for label, method in methods.items())
+def _rows(methods: Mapping[str, str], numbers: Mapping[str, Printed]) -> tuple[MethodRow, ...]:
+    return tuple(
+        MethodRow(label=label, method=method, printed=numbers.get(label, {})) for label, method in methods.items()
+    )
 
 
 VNET = {
@@ -101,11 +104,11 @@ OTHER_HEART_ROWS = {
 """Rows the paper does not have."""
 
 
-def _hearts(numbers: Mapping[str, Printed], every: str | None) -> tuple[Row, ...]:
+def _hearts(numbers: Mapping[str, Printed], every: str | None) -> tuple[MethodRow, ...]:
     """Rows on ACDC; `every` is the share of all labels, None where another block has that row."""
     modern_rows = [replace(row, recipe="modern") for row in _rows(HEART_ROWS | OTHER_HEART_ROWS, numbers)]
-    text = Row(label="Ours", method="coranet[classes=binary]", printed=numbers.get("Ours", {}))
-    full = Row(
+    text = MethodRow(label="Ours", method="coranet[classes=binary]", printed=numbers.get("Ours", {}))
+    full = MethodRow(
         label="Fully supervised",
         method="supervised",
         printed=numbers.get("Fully supervised", {}),

@@ -19,7 +19,7 @@ Left = Literal["maps", "predictions", "pseudo_labels.json"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SettingRuns:
     """Runs of one setting, at least one of them finished."""
 
     role: str
@@ -71,7 +71,7 @@ class Found:
                 yield f"{label} in {self.setting.name}" + (f" with seed {', '.join(lacks)}" if by_seed else "")
 
 
-def find_runs(root: Path, needs: Needs, methods: Mapping[str, str], *left: Left) -> tuple[Found, ...]:
+def find_runs(root: Path, needs: Needs, methods: Mapping[str, str], *left: Left) -> tuple[SettingRuns, ...]:
     """A figure's runs on the paper's own set, or else on each that stands for it; none where no run is finished.
 
     Args:
@@ -89,9 +89,9 @@ def find_runs(root: Path, needs: Needs, methods: Mapping[str, str], *left: Left)
     return tuple(by_set[setting.scans] for setting in needs.settings(tuple(by_set)))
 
 
-def by_set(found: Iterable[Found]) -> dict[str, list[Found]]:
+def by_set(found: Iterable[SettingRuns]) -> dict[str, list[SettingRuns]]:
     """The settings of each set: what one picture shows."""
-    sets: dict[str, list[Found]] = {}
+    sets: dict[str, list[SettingRuns]] = {}
     for one in found:
         sets.setdefault(one.setting.scans, []).append(one)
     return sets
@@ -103,7 +103,9 @@ def missing_words(*missing: Iterable[str]) -> str:
     return f" Missing, for want of finished runs: {'; '.join(runs)}." if runs else ""
 
 
-def _find(root: Path, role: str, setting: Setting, methods: Mapping[str, str], left: Collection[Left]) -> Found | None:
+def _find(
+    root: Path, role: str, setting: Setting, methods: Mapping[str, str], left: Collection[Left]
+) -> SettingRuns | None:
     folder = root / setting.name
     runs = {label: dict(_finished(folder, method, left)) for label, method in methods.items()}
     if not any(runs.values()) or not (folder / SETTINGS).exists():
@@ -113,7 +115,7 @@ def _find(root: Path, role: str, setting: Setting, methods: Mapping[str, str], l
         runs = {label: _judged(found) if JUDGED in left else {} for label, found in runs.items()}
         if not any(runs.values()):
             return None
-    return Found(role=role, setting=setting, folder=folder, place=place, runs=runs)
+    return SettingRuns(role=role, setting=setting, folder=folder, place=place, runs=runs)
 
 
 def _judged(runs: Mapping[int, Path]) -> dict[int, Path]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from coranet.data.splits.by_patient import Split
 from coranet.paper.figure_list import FIGURES
-from coranet.paper.figures.finished import Found, by_set, find_runs, missing_words
+from coranet.paper.figures.finished import SettingRuns, by_set, find_runs, missing_words
 from coranet.paper.figures.panels import name_row, panel_grid
 from coranet.report.case_slices import choose_cases, cut_case
 from coranet.report.numbers import number
@@ -32,7 +32,7 @@ def draw_hearts(root: Path) -> list[Picture]:
     return [_draw(scans, found) for scans, found in by_set(every).items()]
 
 
-def _draw(scans: str, found: Sequence[Found]) -> Picture:
+def _draw(scans: str, found: Sequence[SettingRuns]) -> Picture:
     by_label = {label: by_seed for one in found for label, by_seed in one.runs.items()}
     shared = set.intersection(*(set(by_seed) for by_seed in by_label.values()))
     seeds = {label: min(shared or by_seed) for label, by_seed in by_label.items()}
@@ -51,7 +51,7 @@ def _draw(scans: str, found: Sequence[Found]) -> Picture:
     return Picture(name=f"fig9-{scans}", figure=_panels(found[-1], runs, chosen), caption=caption)
 
 
-def _panels(found: Found, runs: Sequence[FinishedRun], chosen: Mapping[str, str]) -> Figure:
+def _panels(found: SettingRuns, runs: Sequence[FinishedRun], chosen: Mapping[str, str]) -> Figure:
     exam = find_exam(found.scans, Split.read(found.folder / "split.json"))
     figure, grid = panel_grid(len(chosen), 2 + len(runs))
     for place, (role, case) in enumerate(chosen.items()):

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from coranet.paper.collection import JUDGED
 from coranet.paper.figure_list import FIGURES, SOURCES
-from coranet.paper.figures.finished import Found, by_set, find_runs, missing_words
+from coranet.paper.figures.finished import SettingRuns, by_set, find_runs, missing_words
 from coranet.paper.figures.label_quality import SHARES, Shares, find_unlabelled, judge_labels
 from coranet.report.curves import INKS, mark_steps
 from coranet.report.paint import TEXT, WIDTH, Picture, plain
@@ -30,7 +30,7 @@ ABOUT = (
 )
 
 
-def measure(found: Found, *, first: bool) -> Measured:
+def measure(found: SettingRuns, *, first: bool) -> Measured:
     """Each source's pseudo-labels, of the first refresh of each run or of all."""
     truth = cache(lambda: find_unlabelled(found.scans, found.some_run).truth())
     measured: dict[str, dict[int, dict[int, Shares]]] = {}
@@ -42,7 +42,7 @@ def measure(found: Found, *, first: bool) -> Measured:
     return measured
 
 
-def rows_of(found: Found, measured: Measured) -> list[Mapping[str, str | float]]:
+def rows_of(found: SettingRuns, measured: Measured) -> list[Mapping[str, str | float]]:
     """One for each source, step and seed, in percent."""
 
     def row(label: str, step: int, seed: int, shares: Shares) -> Mapping[str, str | float]:
@@ -71,7 +71,7 @@ def draw_first(root: Path) -> list[Picture]:
     return [_draw_first(scans, found) for scans, found in by_set(every).items()]
 
 
-def _draw_first(scans: str, found: Sequence[Found]) -> Picture:
+def _draw_first(scans: str, found: Sequence[SettingRuns]) -> Picture:
     figure = Figure(figsize=(WIDTH, 3.3 * len(found)), layout="constrained")
     grid = figure.subplots(len(found), len(SHARES), squeeze=False, sharey=True)
     measured = [measure(one, first=True) for one in found]
@@ -95,7 +95,7 @@ def draw_course(root: Path) -> list[Picture]:
     return [_draw_course(found) for found in find_runs(root, needs, SOURCES, "maps", JUDGED)]
 
 
-def _draw_course(found: Found) -> Picture:
+def _draw_course(found: SettingRuns) -> Picture:
     figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
     panels = figure.subplots(1, len(SHARES))
     measured = measure(found, first=False)
@@ -156,5 +156,5 @@ def _spread(values: Sequence[float]) -> float:
     return stdev(values) if len(values) > 1 else 0.0
 
 
-def _places(found: Sequence[Found]) -> str:
+def _places(found: Sequence[SettingRuns]) -> str:
     return "; ".join(f"{one.words}, seed {' and '.join(map(str, one.seeds))}" for one in found)

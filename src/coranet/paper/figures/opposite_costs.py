@@ -14,7 +14,7 @@ from coranet.data.readers import source
 from coranet.data.splits.by_patient import Split
 from coranet.metrics import count
 from coranet.paper.figure_list import COSTLY, FIGURES
-from coranet.paper.figures.finished import Found, find_runs
+from coranet.paper.figures.finished import SettingRuns, find_runs
 from coranet.paper.figures.panels import YELLOW, edge, key, name_row, panel_grid
 from coranet.report.case_slices import cut_case
 from coranet.report.paint import UNCERTAIN, Panel, Picture, colour_of, draw_panel, square_around
@@ -43,7 +43,7 @@ def choose_by_agreement(agreement: dict[str, float]) -> dict[str, str]:
     return {places[place]: seen[place] for place in sorted(places)}
 
 
-def _draw(found: Found) -> Picture:
+def _draw(found: SettingRuns) -> Picture:
     conservative, radical = read_runs(found.shown(found.seed))
     exam = find_exam(found.scans, Split.read(found.folder / "split.json"))
     agreement = {case: _agreement(conservative.prediction(case), radical.prediction(case)) for case in exam.cases}

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from coranet.data.splits.by_patient import Split
 from coranet.paper.figure_list import FIGURES
-from coranet.paper.figures.finished import Found, find_runs, missing_words
+from coranet.paper.figures.finished import SettingRuns, find_runs, missing_words
 from coranet.paper.figures.panels import edge, key, name_row, panel_grid
 from coranet.paper.printed import MT, OURS, PI, SUPERVISED, TE, UA_MT
 from coranet.paper.tables import TABLES
@@ -47,7 +47,7 @@ def _draw(root: Path, name: str, table: str) -> list[Picture]:
     return [_draw_set(name, found) for found in find_runs(root, needs, methods, "predictions")]
 
 
-def _draw_set(name: str, found: Found) -> Picture:
+def _draw_set(name: str, found: SettingRuns) -> Picture:
     runs = {run.name: run for run in read_runs(found.shown(found.seed))}
     chooser = runs.get(OURS) or next(iter(runs.values()))
     chosen = choose_cases(chooser.scores)
@@ -62,7 +62,7 @@ def _draw_set(name: str, found: Found) -> Picture:
     return Picture(name=f"{name}-{found.setting.scans}", figure=figure, caption=caption)
 
 
-def _panels(found: Found, runs: Mapping[str, FinishedRun], chosen: Mapping[str, str]) -> Figure:
+def _panels(found: SettingRuns, runs: Mapping[str, FinishedRun], chosen: Mapping[str, str]) -> Figure:
     exam = find_exam(found.scans, Split.read(found.folder / "split.json"))
     figure, grid = panel_grid(len(chosen), len(runs))
     for place, (role, case) in enumerate(chosen.items()):

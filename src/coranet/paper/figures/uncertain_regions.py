@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from coranet.paper.figure_list import FIGURES
-from coranet.paper.figures.finished import Found, by_set, find_runs, missing_words
+from coranet.paper.figures.finished import SettingRuns, by_set, find_runs, missing_words
 from coranet.paper.figures.label_quality import find_unlabelled, middling_case, refreshes
 from coranet.paper.figures.panels import YELLOW, edge, key, name_row, panel_grid, room_about
 from coranet.paper.tables import COSTS
@@ -20,7 +20,7 @@ SHOWN = 5
 ALPHAS = {label: method for label, method in COSTS.items() if "*" not in label}
 PAPERS_OWN = "α = 5"
 
-Files = Callable[[Found], tuple[Path, Mapping[str, Path]]]
+Files = Callable[[SettingRuns], tuple[Path, Mapping[str, Path]]]
 """The maps a case is chosen by, and those that are shown, by title."""
 
 ABOUT = (
@@ -61,25 +61,25 @@ def draw_costs(root: Path) -> list[Picture]:
     ]
 
 
-def _by_step(found: Found) -> tuple[Path, Mapping[str, Path]]:
+def _by_step(found: SettingRuns) -> tuple[Path, Mapping[str, Path]]:
     files = refreshes(found.shown(found.seed)["CoraNet"])
     places = np.linspace(0, len(files) - 1, min(len(files), SHOWN)).round().astype(int)
     shown = [list(files.items())[place] for place in places]
     return shown[0][1], {f"step {step}": file for step, file in shown}
 
 
-def _by_cost(found: Found) -> tuple[Path, Mapping[str, Path]]:
+def _by_cost(found: SettingRuns) -> tuple[Path, Mapping[str, Path]]:
     first = {label: next(iter(refreshes(run).values())) for label, run in found.shown(found.seed).items()}
     return first[_chooser(found)], first
 
 
-def _chooser(found: Found) -> str:
+def _chooser(found: SettingRuns) -> str:
     """The run that a case is chosen by: the paper's own cost, or the first that is there."""
     shown = found.shown(found.seed)
     return PAPERS_OWN if PAPERS_OWN in shown else next(iter(shown))
 
 
-def _draw(found: Sequence[Found], files_of: Files, *, bare: bool) -> Figure:
+def _draw(found: Sequence[SettingRuns], files_of: Files, *, bare: bool) -> Figure:
     """A row for each setting; with a panel of the image and the truth alone before the others, or without."""
     chosen = [files_of(one) for one in found]
     figure, grid = panel_grid(len(found), bare + max(len(shown) for _, shown in chosen))
@@ -102,5 +102,5 @@ def _draw(found: Sequence[Found], files_of: Files, *, bare: bool) -> Figure:
     return figure
 
 
-def _places(found: Sequence[Found]) -> str:
+def _places(found: Sequence[SettingRuns]) -> str:
     return "; ".join(f"{one.words}, seed {one.seed}" for one in found)

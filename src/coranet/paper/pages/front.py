@@ -8,7 +8,7 @@ from statistics import mean, stdev
 
 from coranet.paper.pages.evidence_parts import parts_of
 from coranet.paper.pages.origin import origins_of
-from coranet.paper.table_text import Line
+from coranet.paper.table_text import TableLine
 from coranet.report.numbers import markdown
 
 ROWS = {
@@ -39,7 +39,7 @@ FRONT = (
 """Those that README shows."""
 TITLES = ("ACDC, 14 of 70 patients labelled", "left atrium, 16 of 80 scans labelled")
 
-Shown = Mapping[str, tuple[Line | None, Line | None]]
+Shown = Mapping[str, tuple[TableLine | None, TableLine | None]]
 """Rows by name, on both sets."""
 
 
@@ -66,11 +66,11 @@ def _lines(runs: Path) -> Shown:
     return {name: (hearts.get(heart), volumes.get(volume)) for name, (heart, volume) in ROWS.items()}
 
 
-def _columns(shown: Shown) -> list[list[Line]]:
+def _columns(shown: Shown) -> list[list[TableLine]]:
     return [[line for line in column if line] for column in zip(*shown.values(), strict=True)]
 
 
-def _runs(lines: Iterable[Line]) -> list[Path]:
+def _runs(lines: Iterable[TableLine]) -> list[Path]:
     return [run for line in lines for run in line.runs]
 
 
@@ -83,7 +83,7 @@ def _table(shown: Shown, titles: Iterable[str]) -> str:
     return f"{markdown(rows)}\n\nCommits: ACDC {hearts}; left atrium {volumes}."
 
 
-def _dice(line: Line) -> str:
+def _dice(line: TableLine) -> str:
     """Its mean, and its deviation over seeds."""
     dice = line.cells["dsc"].ours
     return f"{mean(dice):.1f} ± {stdev(dice):.1f}" if len(dice) > 1 else f"{mean(dice):.1f}"

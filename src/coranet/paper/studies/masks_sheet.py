@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coranet.paper.figure_list import FIGURES
-from coranet.paper.settings import Block, Row, Table
+from coranet.paper.settings import Block, MethodRow, Table
 from coranet.paper.studies.sheet import Numbers, Sheet, seeds_in_words, spread, title_of
-from coranet.paper.table_text import UNLIKE, Line, Part, read_table, table_rows
+from coranet.paper.table_text import UNLIKE, Part, TableLine, read_table, table_rows
 from coranet.paper.tables import DICE
 from coranet.report.curves import INKS
 from coranet.report.paint import TEXT, WIDTH, Picture
@@ -57,7 +57,10 @@ TRAINED_NOTE = (
 def read_masks(root: Path) -> list[Sheet]:
     """Up to three sheets a set: at equal coverage, against a band of the main head, and by training."""
     (needs,) = FIGURES["masks"].needs
-    rows = [Row(label=CORANET, method="coranet"), *(Row(label=name, method=row) for name, row in SOURCES.items())]
+    rows = [
+        MethodRow(label=CORANET, method="coranet"),
+        *(MethodRow(label=name, method=row) for name, row in SOURCES.items()),
+    ]
     block = Block(title="", role=needs.role, share=needs.share, rows=tuple(rows), columns=DICE, against=CORANET)
     parts = read_table(root, Table(name="masks", title=FIGURES["masks"].title, blocks=(block,)))
     return [sheet for part in parts for sheet in _sheets(part)]
@@ -96,7 +99,7 @@ def _at(moment: str, looks: Sequence[Mapping[str, float]]) -> str:
     return f"{moment}, step {looks[0]['step']}"
 
 
-def _equal(part: Part, own: Line, looks: Looks) -> Sheet:
+def _equal(part: Part, own: TableLine, looks: Looks) -> Sheet:
     rows = [
         {
             "refresh": _at(moment, found),
@@ -131,7 +134,7 @@ BAND = {
 }
 
 
-def _band(part: Part, own: Line, looks: Looks, alpha: float) -> Sheet:
+def _band(part: Part, own: TableLine, looks: Looks, alpha: float) -> Sheet:
     return Sheet(
         title=f"{title_of(part.scans)}: CRM's region, and the band of the main head that calibrated heads amount to",
         scans=part.scans,
@@ -148,7 +151,7 @@ def _band(part: Part, own: Line, looks: Looks, alpha: float) -> Sheet:
     )
 
 
-def _numbers(own: Line, looks: Looks, names: Collection[str]) -> list[Numbers]:
+def _numbers(own: TableLine, looks: Looks, names: Collection[str]) -> list[Numbers]:
     """One line a run and refresh."""
     runs = [run for run in own.runs if (run / "held.json").exists()]
     return [
@@ -177,7 +180,7 @@ def _trained(part: Part, held: Mapping[str, Sequence[Json]]) -> Sheet:
                 "mask": line.row.label,
                 "run": f"{run.parent.name}/{run.name}",
                 "dsc": dice,
-                **_held_in(run),
+                **_shares_in(run),
             }
             for run, dice in zip(line.runs, line.cells["dsc"].ours, strict=True)
         ]
@@ -190,7 +193,7 @@ def _trained(part: Part, held: Mapping[str, Sequence[Json]]) -> Sheet:
     )
 
 
-def _held_in(run: Path) -> Numbers:
+def _shares_in(run: Path) -> Numbers:
     """What a run's mask held at both moments; nothing where it was not looked at."""
     found = _read(run)
     return {f"held_{moment}": look["held"] for moment, (look,) in looks_of([found]).items()} if found else {}
@@ -200,7 +203,7 @@ def _draw(part: Part, looks: Looks) -> Picture:
     trained = [line for line in part.lines if line.runs]
     figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _draw_held(left, looks)
+    _draw_shares(left, looks)
     _draw_dice(right, trained)
     missing = [line.row.label for line in part.lines if not line.runs]
     caption = (
@@ -213,7 +216,7 @@ def _draw(part: Part, looks: Looks) -> Picture:
     return Picture(name=f"masks-{part.scans}", figure=figure, caption=caption)
 
 
-def _draw_held(axes: Axes, looks: Looks) -> None:
+def _draw_shares(axes: Axes, looks: Looks) -> None:
     width = 0.8 / len(HOLDERS)
     for place, (name, key) in enumerate(HOLDERS.items()):
         shares = [[100 * look[key] for look in found] for found in looks.values()]
@@ -237,7 +240,7 @@ def _draw_held(axes: Axes, looks: Looks) -> None:
     axes.legend(fontsize=TEXT - 1, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=4, frameon=False)
 
 
-def _draw_dice(axes: Axes, lines: Sequence[Line]) -> None:
+def _draw_dice(axes: Axes, lines: Sequence[TableLine]) -> None:
     inks = {CORANET: "0.3"} | dict(zip(SOURCES, INKS, strict=False))
     for place, line in enumerate(lines):
         dice, ink = line.cells["dsc"].ours, inks[line.row.label]

@@ -15,9 +15,9 @@ from statistics import fmean, stdev
 from matplotlib.figure import Figure
 
 from coranet.paper.figure_list import FIGURES, RATIOS, WEIGHTS
-from coranet.paper.settings import Block, Row, Table
+from coranet.paper.settings import Block, MethodRow, Table
 from coranet.paper.studies.sheet import Numbers, Sheet, seeds_in_words, spread, title_of
-from coranet.paper.table_text import Line, Part, read_table, table_rows
+from coranet.paper.table_text import Part, TableLine, read_table, table_rows
 from coranet.paper.tables import DICE
 from coranet.report.curves import INKS
 from coranet.report.numbers import NOTHING, TableRow
@@ -38,7 +38,7 @@ class Weighed:
     """One ratio's runs."""
 
     ratio: float
-    line: Line
+    line: TableLine
     sizes: Mapping[str, tuple[float, ...]]
     """Of each term, of each seed."""
 
@@ -57,7 +57,7 @@ class Weighed:
 def read_weights(root: Path) -> list[Sheet]:
     """One sheet a set that has runs of another ratio than 1 : 1."""
     (needs,) = FIGURES["weights"].needs
-    rows = tuple(Row(label=label, method=method) for label, method in WEIGHTS.items())
+    rows = tuple(MethodRow(label=label, method=method) for label, method in WEIGHTS.items())
     block = Block(title="", role=needs.role, share=needs.share, rows=rows, columns=DICE, against=EQUAL)
     parts = read_table(root, Table(name="weights", title=FIGURES["weights"].title, blocks=(block,)))
     return [_sheet(part) for part in parts if any(line.runs for line in part.lines if line.row.label != EQUAL)]
@@ -95,7 +95,7 @@ def _sheet(part: Part) -> Sheet:
     )
 
 
-def _weigh(ratio: float, line: Line) -> Weighed:
+def _weigh(ratio: float, line: TableLine) -> Weighed:
     runs = [run for folder in line.runs for run in read_runs({folder.name: folder})]
     return Weighed(ratio=ratio, line=line, sizes={term: tuple(mean_term(run, term) for run in runs) for term in TERMS})
 
