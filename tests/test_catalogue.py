@@ -124,7 +124,7 @@ def test_pages_hold_equations_and_fields(tmp_path, methods):
 def test_pages_are_up_to_date():
     found = {file.name: file.read_text(encoding="utf-8") for file in PAGES.glob("*.md")}
     stale = [name for name, text in method_pages().items() if found.get(name) != text]
-    assert not stale, "write them anew with coranet.runs.catalogue.write_pages(Path('docs/methods'))"
+    assert not stale, "write them anew with make pages"
     assert len(found) == 1 + len(METHODS)
 
 
