@@ -29,6 +29,7 @@ from coranet.data.readers.nifti import write
 from coranet.errors import InputError
 from coranet.evaluation import Row, Scores, evaluate
 from coranet.geometry import Geometry
+from coranet.metrics import METRICS
 from coranet.report import table_text, write_report
 from coranet.report.case_slices import choose_cases, cut_case, middle_of_object
 from coranet.report.curves import INKS, curve_of
@@ -278,9 +279,8 @@ def test_a_strip_has_few_frames_evenly_spaced(count: int) -> None:
 
 @given(st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.floats(0, 1), min_size=1, max_size=12))
 def test_cases_are_chosen_by_their_dice(dice: dict[str, float]) -> None:
-    row = evaluated_row()
-    rows = [replace(row, case=case, dsc=value) for case, value in dice.items()]
-    rows.append(replace(row, case="nothing to score", dsc=float("nan")))
+    rows = [evaluated_row(case, value) for case, value in dice.items()]
+    rows.append(evaluated_row("nothing to score", float("nan")))
     chosen = choose_cases(Scores(rows=tuple(rows)))
     values = [dice[case] for case in chosen.values()]
     assert len(set(chosen.values())) == len(chosen) == min(len(dice), 4)
@@ -289,11 +289,10 @@ def test_cases_are_chosen_by_their_dice(dice: dict[str, float]) -> None:
     assert "median" not in chosen or dice[chosen["median"]] == sorted(dice.values())[len(dice) // 2]
 
 
-def evaluated_row() -> Row:
-    numbers = dict.fromkeys(("jaccard", "ppv", "tpr", "hd", "hd95", "asd", "assd"), 0.5)
-    in_mm = dict.fromkeys(("hd_mm", "hd95_mm", "asd_mm", "assd_mm"), 1.0)
+def evaluated_row(case: str = "", dsc: float = 0.5) -> Row:
+    values = dict.fromkeys(METRICS, 1.0) | {"dsc": dsc}
     counts = {"prediction_voxels": 1, "label_voxels": 1}
-    return Row(case="", class_name="RV", value=1, status="scored", dsc=0.5, **numbers, **in_mm, **counts)
+    return Row(case=case, class_name="RV", value=1, status="scored", values=values, **counts)
 
 
 def test_the_slice_is_in_the_middle_of_the_object_across_the_widest_spacing() -> None:
