@@ -190,7 +190,7 @@ def test_a_score_has_its_metrics_as_attributes_and_nothing_else() -> None:
         (lambda text: text.replace("scored", "guessed"), "no status is called guessed"),
         (lambda text: text.replace("\n", ",7\n").replace(",7\n", "\n", 1), "a line is longer"),
         (
-            lambda text: "\n".join(",".join(f"{line},".split(",")[:4] + ["1", "1"]) for line in text.split()),
+            lambda text: "\n".join(",".join([*line.split(",")[:4], "1", "1"]) for line in text.split()),
             "no column",
         ),
     ],

@@ -34,9 +34,10 @@ from coranet.report import table_text, write_report
 from coranet.report.case_slices import choose_cases, cut_case, middle_of_object
 from coranet.report.curves import INKS, curve_of
 from coranet.report.filmstrip import MOST, evenly
-from coranet.report.numbers import difference_row, p_value
+from coranet.report.numbers import p_value
 from coranet.report.paint import COLOURS, Panel, draw_panel, square_around
 from coranet.report.run_files import read_runs
+from coranet.report.score_tables import difference_row
 
 Array = NDArray[Any]
 SHAPE = (24, 20, 4)
@@ -405,10 +406,12 @@ def test_all_text_is_escaped(report: Path) -> None:
 def test_settings_fold_out_with_what_was_spent(report: Path) -> None:
     page = read_page(report)
     cells = page.texts["td"]
-    spent = {"steps": "40", "updates": "120", "images seen": "320", "seconds": "40", "seed": "7", "commit": "c0ffee1"}
+    spent = {"steps": "40", "updates": "120", "images": "320", "seconds": "40", "seed": "7", "commit": "c0ffee1"}
     for name, value in spent.items():
         assert cells[cells.index(name) + 1 : cells.index(name) + 3] == [value, value]
-    assert page.texts["summary"] == ["Settings"]
+    assert page.texts["summary"] == ["DSC of every case", "Settings", "Every setting"]
+    assert cells[cells.index("train.batch") + 1] == "[4, 4]"
+    assert not any(cell.startswith("split.") for cell in cells)
 
 
 def test_one_run_without_regions_and_an_unfair_comparison(data: Path, tmp_path: Path) -> None:
@@ -420,9 +423,8 @@ def test_one_run_without_regions_and_an_unfair_comparison(data: Path, tmp_path: 
         "The runs were not trained for the same number of steps: short 40, long 80.",
         "long has seen test cases in training or validation: case_1.",
     ]
-    assert not (page.parent / "film.png").exists()
-    assert not reddish(imread(page.parent / "comparison.png")).any()
-    assert page.read_text().count("<figure>") == 2
+    assert not any(reddish(imread(page.parent / f"{name}.png")).any() for name in ("comparison", "film"))
+    assert page.read_text().count("<figure>") == 3
 
 
 # What can be wrong
@@ -449,7 +451,7 @@ def test_a_missing_file_is_named_with_the_way_out(data: Path, tmp_path: Path, na
     ("name", "content", "message"),
     [
         ("run.json", "{", "is broken JSON"),
-        ("log.jsonl", '{"step": 2}\n{"st', "is broken JSON"),
+        ("log.jsonl", '{"step": 2}\n{"st\n', "is broken JSON"),
         ("log.jsonl", "", "is empty"),
         ("scores.csv", "a,b\n1,2\n", "is not a table of scores"),
     ],

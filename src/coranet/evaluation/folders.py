@@ -105,6 +105,12 @@ def pair_up(predictions: Path, labels: Path) -> Pairs:
     return Pairs(predicted=predicted, labelled=labelled, classes=classes)
 
 
+def class_maps(predictions: Path) -> dict[str, Path]:
+    """The predicted classes in a folder by case, without the maps beside them."""
+    files = _cases(predictions) if predictions.exists() else {}
+    return {case: file for case, file in files.items() if not _is_map(case, files)}
+
+
 def _cases(path: Path) -> dict[str, Path]:
     """The class maps of a folder by case, in their natural order, or one file by its name."""
     if not path.exists():
