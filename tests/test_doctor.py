@@ -165,6 +165,19 @@ def test_unusual_cases_come_first_with_why(tmp_path: Path) -> None:
     assert "Worth a look: 3" in page
 
 
+def test_labelled_cases_come_first_and_the_others_have_no_empty_columns(tmp_path: Path) -> None:
+    folder(tmp_path)
+    for number in (0, 2, 3, 5, 6):
+        (tmp_path / f"labelsTr/c{number}.nii.gz").unlink()
+    report, rows = look(tmp_path)
+    text = write_overlay(tmp_path / "out", rows, report).read_text()
+    sections = re.findall(r'<section class="(.*?)">.*?<h3>(.*?)</h3>', text)
+    plain = [section for section in sections if section[0] == "case unlabelled"]
+    assert [name for _, name in sections[:2]] == ["c1", "c4"]
+    assert [name for _, name in plain] == ["c0", "c2", "c3", "c5", "c6", "c7"]
+    assert "<div></div>" not in text
+
+
 def test_the_page_needs_nothing_else_and_shows_every_case(tmp_path: Path) -> None:
     root = folder(tmp_path / "<b>scans")
     write(root / "imagesTr/c1_0000.nii.gz", 0 * scan(SHAPE, 1)[0] + 5, GEOMETRY)

@@ -14,9 +14,14 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 h1 { line-height: 1.2; }
 h2 { margin-top: 2.5rem; }
 .scroll { overflow-x: auto; width: max-content; min-width: 100%; max-width: calc(100vw - 3rem);
-  position: relative; left: 50%; transform: translateX(-50%); margin: 1rem 0; }
+  position: relative; left: 50%; transform: translateX(-50%); margin: 1rem 0; scrollbar-width: thin; background:
+  linear-gradient(to right, Canvas, transparent) 0 0 / 3rem 100% no-repeat local,
+  linear-gradient(to left, Canvas, transparent) 100% 0 / 3rem 100% no-repeat local,
+  linear-gradient(to right, #8886, transparent) 0 0 / 0.8rem 100% no-repeat scroll,
+  linear-gradient(to left, #8886, transparent) 100% 0 / 0.8rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
 th, td { padding: 0.3rem 1rem 0.3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
+th { min-width: 3.5rem; }
 td { white-space: nowrap; }
 td.long { white-space: normal; min-width: 18rem; max-width: 40rem; overflow-wrap: anywhere; }
 figure { margin: 1.5rem 0; }

@@ -26,7 +26,8 @@ _STYLE = """<style>
 body { max-width: 76rem; }
 .case { display: grid; grid-template-columns: 15rem repeat(4, minmax(0, 1fr)); gap: 0.75rem; align-items: start;
   border-top: 1px solid var(--line); padding: 0.75rem 0; break-inside: avoid; }
-.unlabelled { display: inline-grid; width: 49%; grid-template-columns: 9rem repeat(2, minmax(0, 1fr)); }
+.unlabelled { display: inline-grid; width: 49%; box-sizing: border-box; padding-right: 1rem;
+  grid-template-columns: 9rem repeat(2, minmax(0, 1fr)); }
 .case h3 { margin: 0; overflow-wrap: anywhere; font-size: 1rem; }
 .case p, .case ul { margin: 0.25rem 0; font-size: 0.85rem; padding-left: 0; list-style: none; }
 .case li { color: #c02020; }

@@ -68,8 +68,10 @@ def write_report(
     Raises:
         InputError: a file is missing or broken, runs were scored on different cases, or `folder` cannot be written.
     """
-    shown = {"title": title, "images": images, "labels": labels, "notes": notes, "over_seeds": over_seeds}
-    return write_page(folder, Contents(runs=read_runs(runs), **shown))
+    contents = Contents(
+        title=title, runs=read_runs(runs), images=images, labels=labels, notes=notes, over_seeds=over_seeds
+    )
+    return write_page(folder, contents)
 
 
 def write_page(folder: Path, contents: Contents) -> Path:
@@ -131,7 +133,7 @@ def _scores(runs: Sequence[FinishedRun]) -> list[str]:
         table([score_row(run) for run in runs]),
         element("p", ABOUT_SCORES, "quiet"),
         element("h2", "By class"),
-        table(sorted((row for run in runs for row in class_rows(run)), key=lambda row: row["class"])),
+        table(_by_class(runs)),
     ]
     if comparable:
         differences = table([difference_row(run, first) for run in comparable])
@@ -140,6 +142,13 @@ def _scores(runs: Sequence[FinishedRun]) -> list[str]:
     if len(failures) > MOST_FAILURES:
         parts.append(element("p", f"And {len(failures) - MOST_FAILURES} more, listed in scores.csv.", "quiet"))
     return [*parts, fold("DSC of every case", table(case_rows(runs)))]
+
+
+def _by_class(runs: Sequence[FinishedRun]) -> list[TableRow]:
+    """The rows of all runs, those of one class together."""
+    rows = [row for run in runs for row in class_rows(run)]
+    names = list(dict.fromkeys(row["class"] for row in rows))
+    return sorted(rows, key=lambda row: names.index(row["class"]))
 
 
 def _remarks(runs: Sequence[FinishedRun]) -> list[str]:

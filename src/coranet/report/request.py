@@ -86,7 +86,8 @@ def _report_on_comparison(found: ComparisonFolder, request: Request) -> tuple[Pa
     if found.unfinished:
         listed = ", ".join(folder.name for folder in found.unfinished)
         notes.append(f"Not finished yet: {listed}. The command that began them, given again, continues them.")
-    title = f"{len(runs)} methods on {(scans_of(found.folder) or sources[-1]).name}"
+    named = found.folder.resolve().name
+    title = f"{named}: {len(runs)} methods on {(scans_of(found.folder) or sources[-1]).name}"
     notes += _lacks(runs, images)
     contents = Contents(title=title, runs=runs, images=images, labels=labels, notes=notes, over_seeds=table)
     return write_page(request.target, contents), table
@@ -114,11 +115,13 @@ def _no_run(folder: Path) -> FileError:
 
 
 def _names(folders: Sequence[Path]) -> Mapping[str, Path]:
-    """Each by the last part of its path, or by all of it where two share that part."""
-    lasts = [folder.resolve().name for folder in folders]
-    return {
-        last if lasts.count(last) == 1 else str(folder): folder for last, folder in zip(lasts, folders, strict=True)
-    }
+    """Each by the last part of its path, or by as many parts as tell it from the others."""
+    whole = {folder.resolve(): folder for folder in folders}
+    for count in range(1, 1 + max(len(place.parts) for place in whole)):
+        names = ["/".join(place.parts[-count:]) for place in whole]
+        if len(set(names)) == len(whole):
+            break
+    return dict(zip(names, whole.values(), strict=True))
 
 
 def _completed(run: FinishedRun, request: Request) -> FinishedRun:
