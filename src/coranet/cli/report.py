@@ -17,7 +17,9 @@ class Report:
     have yet is said on the page, with the command that makes it.
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")]
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
+    ]
     """Folders of `coranet train`, side by side, the others held against the first; or the folder of one `coranet compare`
     or `coranet demo`."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the folder itself)")] = None
@@ -36,12 +38,12 @@ class Report:
         from coranet.cli.compare import show_rows
         from coranet.cli.show import say
         from coranet.errors import InputError
-        from coranet.report import Request, report_on
+        from coranet.report import ReportRequest, report_on
 
         if not self.runs:
             raise InputError("Name at least one RUN.")
         page, rows = report_on(
-            Request(
+            ReportRequest(
                 folders=self.runs,
                 out=self.out,
                 predictions=self.predictions,

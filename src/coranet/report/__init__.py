@@ -4,12 +4,12 @@ Reads the files that runs left behind. Loads neither PyTorch nor a method, and m
 """
 
 from coranet.report.page import write_report
-from coranet.report.request import Request, report_on
+from coranet.report.report_request import ReportRequest, report_on
 from coranet.report.score_tables import table_text
 from coranet.report.seeds import Standing, seeds_text, standings, write_comparison
 
 __all__ = [
-    "Request",
+    "ReportRequest",
     "Standing",
     "report_on",
     "seeds_text",

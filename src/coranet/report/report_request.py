@@ -26,7 +26,7 @@ from coranet.report.seeds import standings, write_comparison
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ReportRequest:
     """What to report on, where to, and where to find what a run folder does not have."""
 
     folders: tuple[Path, ...]
@@ -44,7 +44,7 @@ class Request:
         return self.out or (self.folders[0] if len(self.folders) == 1 else Path("report"))
 
 
-def report_on(request: Request) -> tuple[Path, list[TableRow]]:
+def report_on(request: ReportRequest) -> tuple[Path, list[TableRow]]:
     """Write the page; returns it and the rows of its table for the console, none where nothing is scored.
 
     What is missing is said on the page, with the command that makes it.
@@ -63,7 +63,7 @@ def report_on(request: Request) -> tuple[Path, list[TableRow]]:
     return _report_on_runs(request)
 
 
-def _report_on_runs(request: Request) -> tuple[Path, list[TableRow]]:
+def _report_on_runs(request: ReportRequest) -> tuple[Path, list[TableRow]]:
     runs = [_completed(read_run(name, folder), request) for name, folder in _names(request.folders).items()]
     first, scored = runs[0], [run for run in runs if run.scored]
     method, source = first.settings["method"]["kind"], Path(first.settings["data"]["source"]).name
@@ -73,7 +73,7 @@ def _report_on_runs(request: Request) -> tuple[Path, list[TableRow]]:
     return write_page(request.target, contents), [console_row(run) for run in scored]
 
 
-def _report_on_comparison(found: ComparisonFolder, request: Request) -> tuple[Path, list[TableRow]]:
+def _report_on_comparison(found: ComparisonFolder, request: ReportRequest) -> tuple[Path, list[TableRow]]:
     if request.predictions:
         raise InputError(f"--predictions: belong to one run, and {found.folder} holds several. Name one RUN.")
     repeats = found.repeats()
@@ -124,7 +124,7 @@ def _names(folders: Sequence[Path]) -> Mapping[str, Path]:
     return dict(zip(names, whole.values(), strict=True))
 
 
-def _completed(run: FinishedRun, request: Request) -> FinishedRun:
+def _completed(run: FinishedRun, request: ReportRequest) -> FinishedRun:
     """With the predictions and scores that the request asks for in place of the run's own."""
     if request.predictions:
         run = replace(run, predictions=request.predictions, scores=replace(run.scores, rows=(), slices=()))
@@ -134,7 +134,7 @@ def _completed(run: FinishedRun, request: Request) -> FinishedRun:
 
 
 def _scan_folders(
-    runs: Sequence[FinishedRun], request: Request, sources: Iterable[Path]
+    runs: Sequence[FinishedRun], request: ReportRequest, sources: Iterable[Path]
 ) -> tuple[Path | None, Path | None]:
     """The folders of scans and labels: those of the request, or those in a source that have every case that is shown."""
     cases = {case for run in runs for case in run.scores.by_case("dsc") or class_maps(run.predicted)}

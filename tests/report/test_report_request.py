@@ -16,7 +16,7 @@ from coranet.cli import main
 from coranet.errors import InputError
 from coranet.evaluation import Scores
 from coranet.metrics import METRICS, Metric
-from coranet.report import Request, report_on, table_text
+from coranet.report import ReportRequest, report_on, table_text
 from coranet.report.numbers import FACTS, MEASURES, Fact, Measure
 from tests.report.finished_runs import CASES, make_data, write_settings
 
@@ -54,7 +54,7 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int
 
 
 def test_a_whole_run_needs_nothing_but_its_folder(data: Path) -> None:
-    page, rows = report_on(Request(folders=(data / "cora",)))
+    page, rows = report_on(ReportRequest(folders=(data / "cora",)))
     text = page.read_text()
     assert page == data / "cora" / "report.html"
     assert notes(page) == []
@@ -68,7 +68,7 @@ def test_a_whole_run_needs_nothing_but_its_folder(data: Path) -> None:
 
 
 def test_failures_are_listed_case_by_case(data: Path) -> None:
-    page, _ = report_on(Request(folders=(data / "supervised",)))
+    page, _ = report_on(ReportRequest(folders=(data / "supervised",)))
     line = "<td>case_5</td><td>LV</td><td>supervised</td><td>missed</td>"
     assert line in page.read_text()
     assert re.search(r"<td>LV</td><td>supervised</td>.*<td>1 of 6</td>", page.read_text())
@@ -77,7 +77,7 @@ def test_failures_are_listed_case_by_case(data: Path) -> None:
 def test_what_a_run_lacks_is_said_with_the_command_that_makes_it(data: Path) -> None:
     run = data / "cora"
     (run / "scores.csv").unlink()
-    page, rows = report_on(Request(folders=(run,)))
+    page, rows = report_on(ReportRequest(folders=(run,)))
     assert rows == []
     assert notes(page) == [
         f"cora has no scores: `coranet evaluate {run}/predictions LABELS --out {run}/scores.csv` makes them."
@@ -89,7 +89,7 @@ def test_what_a_run_lacks_is_said_with_the_command_that_makes_it(data: Path) -> 
     (run / "log.jsonl").unlink()
     for file in run.glob("*.png"):
         file.unlink()
-    page, _ = report_on(Request(folders=(run,)))
+    page, _ = report_on(ReportRequest(folders=(run,)))
     assert [line.partition(":")[0] for line in notes(page)] == [
         "cora has no log",
         "cora has no predictions to show",
@@ -98,7 +98,7 @@ def test_what_a_run_lacks_is_said_with_the_command_that_makes_it(data: Path) -> 
     assert f"`coranet predict {run} SCANS --out {run}/predictions --masks` makes them." in notes(page)[1]
     assert pictures(page) == {"film"}
     shutil.rmtree(run / "film")
-    assert report_on(Request(folders=(run,)))[0].exists()
+    assert report_on(ReportRequest(folders=(run,)))[0].exists()
 
 
 def test_a_run_that_has_only_begun(data: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_run_that_has_only_begun(data: Path) -> None:
         shutil.rmtree(run / part)
     (run / "scores.csv").unlink()
     (run / "log.jsonl").write_text(f"{lines[0]}\n{lines[1][:20]}")  # it is writing
-    page, _ = report_on(Request(folders=(run,)))
+    page, _ = report_on(ReportRequest(folders=(run,)))
     assert pictures(page) == {"curves"}
     assert "cora has no film: `coranet train ... --set train.checks=10` keeps one." in notes(page)
 
@@ -116,10 +116,10 @@ def test_a_run_that_has_only_begun(data: Path) -> None:
 def test_scans_that_were_moved_are_asked_for_and_taken_from_there(data: Path, tmp_path: Path) -> None:
     shutil.move(data / "imagesTs", tmp_path / "scans")
     shutil.move(data / "labelsTs", tmp_path / "truth")
-    page, _ = report_on(Request(folders=(data / "cora",)))
+    page, _ = report_on(ReportRequest(folders=(data / "cora",)))
     assert pictures(page) == {"film", "curves"}
     assert "--images SCANS --labels LABELS" in notes(page)[0]
-    page, _ = report_on(Request(folders=(data / "cora",), images=tmp_path / "scans", labels=tmp_path / "truth"))
+    page, _ = report_on(ReportRequest(folders=(data / "cora",), images=tmp_path / "scans", labels=tmp_path / "truth"))
     assert (pictures(page), notes(page)) == ({"comparison", "film", "curves"}, [])
 
 
@@ -127,11 +127,11 @@ def test_predictions_elsewhere_are_scored_against_the_labels_that_are_given(data
     shutil.move(data / "cora" / "predictions", tmp_path / "elsewhere")
     (data / "cora" / "scores.csv").rename(tmp_path / "expected.csv")
     shutil.copy(data / "dataset.json", tmp_path / "elsewhere")
-    request = Request(folders=(data / "cora",), out=tmp_path / "page", predictions=tmp_path / "elsewhere")
+    request = ReportRequest(folders=(data / "cora",), out=tmp_path / "page", predictions=tmp_path / "elsewhere")
     page, rows = report_on(request)
     assert rows == []
     assert f"coranet evaluate {tmp_path / 'elsewhere'} LABELS" in notes(page)[0]
-    labelled = Request(**{**vars(request), "labels": data / "labelsTs", "images": data / "imagesTs"})
+    labelled = ReportRequest(**{**vars(request), "labels": data / "labelsTs", "images": data / "imagesTs"})
     page, rows = report_on(labelled)
     (tmp_path / "expected.csv").rename(data / "cora" / "scores.csv")
     assert rows == table_text({"cora": data / "cora"})
@@ -142,7 +142,7 @@ def test_predictions_elsewhere_are_scored_against_the_labels_that_are_given(data
 def test_predictions_without_labels_are_shown_all_the_same(data: Path) -> None:
     shutil.rmtree(data / "labelsTs")
     (data / "cora" / "scores.csv").unlink()
-    page, _ = report_on(Request(folders=(data / "cora",)))
+    page, _ = report_on(ReportRequest(folders=(data / "cora",)))
     caption = re.findall(r"<figcaption>(.*?)</figcaption>", page.read_text())[0]
     assert caption.startswith("Some of the cases.")
     assert "edge of the truth" not in caption
@@ -154,28 +154,30 @@ def test_predictions_without_labels_are_shown_all_the_same(data: Path) -> None:
 
 def test_runs_side_by_side(data: Path, tmp_path: Path) -> None:
     folders = (data / "supervised", data / "cora")
-    page, rows = report_on(Request(folders=folders, out=tmp_path / "both"))
+    page, rows = report_on(ReportRequest(folders=folders, out=tmp_path / "both"))
     assert page == tmp_path / "both" / "report.html"
     assert [row["run"] for row in rows] == ["supervised", "cora"]
     assert "cora − supervised" in page.read_text()
     (data / "cora" / "scores.csv").unlink()
-    page, rows = report_on(Request(folders=folders, out=tmp_path / "both"))
+    page, rows = report_on(ReportRequest(folders=folders, out=tmp_path / "both"))
     assert [row["run"] for row in rows] == ["supervised"]
     assert [line.partition(":")[0] for line in notes(page)] == ["cora has no scores"]
 
 
 def test_runs_of_one_name_are_told_apart_by_their_path(data: Path, tmp_path: Path) -> None:
     twin = shutil.copytree(data / "cora", tmp_path / "other" / "cora")
-    _, rows = report_on(Request(folders=(data / "cora", twin), out=tmp_path / "both"))
+    _, rows = report_on(ReportRequest(folders=(data / "cora", twin), out=tmp_path / "both"))
     assert [row["run"] for row in rows] == ["data/cora", "other/cora"]
-    _, rows = report_on(Request(folders=(twin, tmp_path / "other" / ".." / "other" / "cora"), out=tmp_path / "one"))
+    _, rows = report_on(
+        ReportRequest(folders=(twin, tmp_path / "other" / ".." / "other" / "cora"), out=tmp_path / "one")
+    )
     assert [row["run"] for row in rows] == ["cora"]
 
 
 def test_runs_scored_on_other_cases_are_shown_and_not_compared(data: Path, tmp_path: Path) -> None:
     scores = Scores.read_csv(data / "cora" / "scores.csv")
     Scores(rows=scores.rows[2:]).write_csv(data / "cora" / "scores.csv")
-    page, rows = report_on(Request(folders=(data / "supervised", data / "cora"), out=tmp_path / "both"))
+    page, rows = report_on(ReportRequest(folders=(data / "supervised", data / "cora"), out=tmp_path / "both"))
     assert len(rows) == 2
     assert "cora is not compared with supervised: only one of the two is scored on case_0." in notes(page)[0]
     assert "cora − supervised" not in page.read_text()
@@ -195,12 +197,12 @@ def comparison(data: Path, root: Path) -> Path:
 
 def test_a_comparison_ends_in_the_same_table_again(data: Path, tmp_path: Path) -> None:
     root = comparison(data, tmp_path / "compared")
-    page, rows = report_on(Request(folders=(root,)))
+    page, rows = report_on(ReportRequest(folders=(root,)))
     assert [row["run"] for row in rows] == ["supervised", "coranet-regions=tta"]
     assert "coranet[regions=tta]" not in page.read_text()
     table = (root / "table.csv").read_text()
     (root / "table.csv").write_text(table.replace("coranet-regions=tta", "coranet[regions=tta]"))  # as compare wrote it
-    page, rows = report_on(Request(folders=(root,)))
+    page, rows = report_on(ReportRequest(folders=(root,)))
     assert [row["run"] for row in rows] == ["supervised", "coranet[regions=tta]"]
     assert rows[1]["each seed"].count(",") == 1
     assert rows[1]["ahead of supervised [95 % over patients]"].startswith("+")
@@ -220,7 +222,7 @@ def test_a_comparison_that_is_not_finished(data: Path, tmp_path: Path) -> None:
     (root / "supervised-seed1" / "scores.csv").unlink()
     (root / "broken-seed0").mkdir()
     (root / "broken-seed0" / "error.txt").write_text("RuntimeError: no such luck\n\nTraceback")
-    page, rows = report_on(Request(folders=(root,)))
+    page, rows = report_on(ReportRequest(folders=(root,)))
     assert [row["run"] for row in rows] == ["supervised", "coranet-regions=tta", "broken"]
     assert "," not in rows[0]["each seed"] + rows[1]["each seed"]  # of the seed that both have
     assert notes(page) == [
@@ -229,7 +231,7 @@ def test_a_comparison_that_is_not_finished(data: Path, tmp_path: Path) -> None:
     ]
     for file in root.glob("*/scores.csv"):
         file.unlink()
-    page, rows = report_on(Request(folders=(root,)))
+    page, rows = report_on(ReportRequest(folders=(root,)))
     assert rows == []
     assert "supervised has no scores" in page.read_text()
 
@@ -251,9 +253,9 @@ def test_folders_that_hold_no_run(capsys: pytest.CaptureFixture[str], data: Path
         in err
     )
     with pytest.raises(InputError, match="belong to one run"):
-        report_on(Request(folders=(data / "cora", data / "supervised"), predictions=tmp_path))
+        report_on(ReportRequest(folders=(data / "cora", data / "supervised"), predictions=tmp_path))
     with pytest.raises(InputError, match="belong to one run"):
-        report_on(Request(folders=(tmp_path / "paper" / "acdc",), predictions=tmp_path))
+        report_on(ReportRequest(folders=(tmp_path / "paper" / "acdc",), predictions=tmp_path))
 
 
 # The command
@@ -297,7 +299,7 @@ def test_a_new_column_is_one_row_and_shows_everywhere(
     monkeypatch.setitem(MEASURES, "size", Measure("Size", 2))
     monkeypatch.setitem(FACTS, "log lines", Fact(lambda run: len(run.log)))
     root = comparison(data, tmp_path / "compared")
-    page, rows = report_on(Request(folders=(root,)))
+    page, rows = report_on(ReportRequest(folders=(root,)))
     assert rows[0]["Recall"] == f"{Scores.read_csv(data / 'supervised/scores.csv').mean()['tpr'].mean:.3f}"
     assert rows[0]["log lines"] == "20"
     assert "Size" not in rows[0]
@@ -314,7 +316,7 @@ def test_a_new_column_is_one_row_and_shows_everywhere(
 
 def test_long_cells_wrap_and_wide_tables_scroll(data: Path) -> None:
     write_settings(data / "cora", 40, labelled=CASES)
-    page, _ = report_on(Request(folders=(data / "cora",)))
+    page, _ = report_on(ReportRequest(folders=(data / "cora",)))
     text = page.read_text()
     assert text.count('<div class="scroll"><table>') == text.count("<table>") > 4
     assert "overflow-x: auto" in text
