@@ -162,6 +162,7 @@ def test_runs_side_by_side(data: Path, tmp_path: Path) -> None:
     page, rows = report_on(ReportRequest(folders=folders, out=tmp_path / "both"))
     assert [row["run"] for row in rows] == ["supervised"]
     assert [line.partition(":")[0] for line in notes(page)] == ["cora has no scores"]
+    assert "<p>supervised: scored on 6 test cases.</p>" in page.read_text()
 
 
 def test_runs_of_one_name_are_told_apart_by_their_path(data: Path, tmp_path: Path) -> None:
@@ -181,6 +182,7 @@ def test_runs_scored_on_other_cases_are_shown_and_not_compared(data: Path, tmp_p
     assert len(rows) == 2
     assert "cora is not compared with supervised: only one of the two is scored on case_0." in notes(page)[0]
     assert "cora − supervised" not in page.read_text()
+    assert "<p>supervised, cora: scored on different test cases.</p>" in page.read_text()
 
 
 # A comparison

@@ -114,13 +114,14 @@ def _page(contents: Contents, pictures: Mapping[str, tuple[bytes, str]]) -> str:
 
 
 def _summary(runs: Sequence[FinishedRun], scored: Sequence[FinishedRun]) -> str:
-    names = ", ".join(run.name for run in runs)
+    names = ", ".join(run.name for run in scored or runs)
     if not scored:
         return f"{names}: not scored yet."
-    counts = {len(run.scores.by_case("dsc")) for run in scored}
-    if len(counts) > 1:
+    if any(unshared_cases(scored[0], run) for run in scored):
         return f"{names}: scored on different test cases."
-    return f"{names}: scored on the same {counts.pop()} test cases."
+    return (
+        f"{names}: scored on {'the same ' if len(scored) > 1 else ''}{len(scored[0].scores.by_case('dsc'))} test cases."
+    )
 
 
 def _scores(runs: Sequence[FinishedRun]) -> list[str]:
