@@ -164,6 +164,14 @@ def test_what_is_not_a_table_is_refused(tmp_path, content):
         Calibrations.read_csv(tmp_path / "calibration.csv")
 
 
+def test_a_measure_that_a_table_lacks_is_not_a_number(folders, tmp_path):
+    first, *others = MEASURES
+    (tmp_path / "calibration.csv").write_text(f"case,{first},new\na,0.25,7\n")
+    (row,) = Calibrations.read_csv(tmp_path / "calibration.csv").rows
+    assert (row.case, getattr(row, first)) == ("a", 0.25)
+    assert all(np.isnan(getattr(row, name)) for name in others)
+
+
 def test_a_table_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match=r"none\.csv: cannot be read"):
         Calibrations.read_csv(tmp_path / "none.csv")
@@ -185,9 +193,9 @@ def test_the_command_adds_to_what_it_says_without(capsys, folders, tmp_path):
     code, out, err = run(capsys, "evaluate", *folders, "--calibration", "--out", tmp_path / "scores.csv")
     assert code == 0
     assert out.startswith(plain)
-    assert str(tmp_path / "calibration.csv") in err
+    assert str(tmp_path / "scores_calibration.csv") in err
     found = evaluate_calibration(*folders)
-    assert repr(Calibrations.read_csv(tmp_path / "calibration.csv")) == repr(found)
+    assert repr(Calibrations.read_csv(tmp_path / "scores_calibration.csv")) == repr(found)
     held = next(line for line in out.splitlines() if line.startswith("errors in the uncertain region"))
     summary = found.mean()["errors_held"]
     assert held.split()[5:] == [f"{100 * v:.2f}" for v in (summary.mean, summary.low)] + [
@@ -204,12 +212,13 @@ def test_the_command_s_json(capsys, folders, tmp_path):
     assert not (tmp_path / "calibration.csv").exists()
 
 
-def test_scores_and_calibration_need_two_names(capsys, folders, tmp_path):
-    out = tmp_path / "calibration.csv"
-    code, _, err = run(capsys, "evaluate", *folders, "--calibration", "--out", out)
-    assert (code, out.exists()) == (1, False)
-    assert "Give the scores another name" in err
-    assert run(capsys, "evaluate", *folders, "--out", out)[0] == 0  # no calibration, no clash
+def test_each_run_of_the_command_has_a_calibration_of_its_own(capsys, folders, tmp_path):
+    for name in ("first", "second", "calibration"):
+        assert run(capsys, "evaluate", *folders, "--calibration", "--out", tmp_path / f"{name}.csv")[0] == 0
+    made = {file.name for file in tmp_path.glob("*.csv")}
+    assert made == {
+        f"{name}{end}" for name in ("first", "second", "calibration") for end in (".csv", "_calibration.csv")
+    }
 
 
 # What is refused

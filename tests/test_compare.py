@@ -320,7 +320,8 @@ def repeats(compared, tmp_path):
         folder.mkdir()
         for name in ("run.json", "log.jsonl"):
             shutil.copy(compared[1] / "supervised-seed0" / name, folder)
-        rows = tuple(replace(row, case=f"case {n}", status="scored", dsc=float(rng.random())) for n in range(7))
+        scored = [dict(row.values) | {"dsc": float(rng.random())} for _ in range(7)]
+        rows = tuple(replace(row, case=f"case {n}", status="scored", values=v) for n, v in enumerate(scored))
         Scores(rows=rows).write_csv(folder / "scores.csv")
     return made
 

@@ -27,7 +27,7 @@ from coranet.data.readers import Volume
 from coranet.data.readers.nifti import write
 from coranet.errors import InputError
 from coranet.geometry import Geometry
-from coranet.report.overlay import Row, draw_row, write_overlay
+from coranet.report.overlay import CaseRow, draw_row, write_overlay
 from coranet.report.thumbnails import SIDE, choose_slice, histogram, part, whole
 from tests.test_alignment import scan
 
@@ -52,8 +52,8 @@ def folder(root: Path, count: int = 8, change: Change = lambda label: label, geo
     return root
 
 
-def look(root: Path) -> tuple[Report, list[Row]]:
-    rows: list[Row] = []
+def look(root: Path) -> tuple[Report, list[CaseRow]]:
+    rows: list[CaseRow] = []
     report = inspect_folder(root, on_case=lambda *case: rows.append(draw_row(*case)))
     return report, rows
 
@@ -160,9 +160,22 @@ def test_unusual_cases_come_first_with_why(tmp_path: Path) -> None:
     assert "spacing along x 4 mm, usually 1 mm" in words["c11"]
     page = write_overlay(tmp_path / "out", rows, report).read_text()
     order = re.findall("<h3>(.*?)</h3>", page)
-    assert order[:3] == list(report.outliers)
+    assert order[:3] == ["c3", "c6", "c11"]  # the oddest first, but labelled ones before c11
     assert order[3:] == [f"c{number}" for number in range(12) if f"c{number}" not in words]
     assert "Worth a look: 3" in page
+
+
+def test_labelled_cases_come_first_and_the_others_have_no_empty_columns(tmp_path: Path) -> None:
+    folder(tmp_path)
+    for number in (0, 2, 3, 5, 6):
+        (tmp_path / f"labelsTr/c{number}.nii.gz").unlink()
+    report, rows = look(tmp_path)
+    text = write_overlay(tmp_path / "out", rows, report).read_text()
+    sections = re.findall(r'<section class="(.*?)">.*?<h3>(.*?)</h3>', text)
+    plain = [section for section in sections if section[0] == "case unlabelled"]
+    assert [name for _, name in sections[:2]] == ["c1", "c4"]
+    assert [name for _, name in plain] == ["c0", "c2", "c3", "c5", "c6", "c7"]
+    assert "<div></div>" not in text
 
 
 def test_the_page_needs_nothing_else_and_shows_every_case(tmp_path: Path) -> None:

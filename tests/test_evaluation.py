@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
-from math import nan
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from coranet.data.readers.nifti import write
 from coranet.errors import InputError
 from coranet.evaluation import Scores, evaluate, score_pair
 from coranet.geometry import Geometry
-from coranet.metrics import METRICS, score, summarise
+from coranet.metrics import METRICS, Metric, score, summarise
 
 DESCRIPTION = {"channel_names": {"0": "CT"}, "labels": {"background": 0, "liver": 1, "tumour": 2}}
 Array = NDArray[Any]
@@ -73,6 +76,21 @@ def test_evaluate_folders(folders: tuple[Path, Path]) -> None:
     assert scores.rows[0].dsc == 2 * 8 / 54
     assert scores.rows[0].hd_mm == pytest.approx(6**0.5)
     assert (scores.notes, scores.slices) == ((), ())
+
+
+def test_a_map_beside_a_prediction_is_no_case_whatever_its_name(folders: tuple[Path, Path]) -> None:
+    predictions, labels = folders
+    expected = evaluate(*folders)
+    scan(predictions / "a_entropy_of_heads.nii.gz", cube(1, 1) * np.float32(0.3))
+    scan(predictions / "c_score.nii.gz", cube(1, 1) * np.float32(0.3))
+    assert repr(evaluate(*folders)) == repr(expected)
+    scan(labels / "a_frame01.nii.gz", cube(1, 1))  # a case, as it has a label
+    scan(predictions / "a_frame01.nii.gz", cube(1, 2))
+    assert {row.case for row in evaluate(*folders).rows} == {"a", "a_frame01", "b", "c"}
+    (predictions / "c.nii.gz").unlink()
+    scan(predictions / "c_entropy.nii.gz", cube(1, 1))
+    with pytest.raises(InputError, match="1 of 4 predictions: c_entropy"):
+        evaluate(*folders)
 
 
 def test_means_leave_out_what_is_absent_and_nothing_else(folders: tuple[Path, Path]) -> None:
@@ -133,6 +151,58 @@ def test_csv_keeps_odd_names(tmp_path: Path) -> None:
     rows = score_pair(cube(1, 1), cube(1, 2), {1: 'left, "upper" löbe'}, (1, 1, 1), case="a,b\nc")
     Scores(rows=rows).write_csv(tmp_path / "scores.csv")
     assert Scores.read_csv(tmp_path / "scores.csv").rows == rows
+
+
+def test_a_table_made_before_or_after_a_metric_was_added_is_read(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "scores.csv"
+    before = evaluate(*folders)
+    before.write_csv(path)
+    newer = Metric("Volume difference", "%", lambda pairing: abs(pairing.counts.fp - pairing.counts.fn) / 10)
+    monkeypatch.setitem(METRICS, "volume", newer)
+
+    scores = evaluate(*folders)
+    assert scores.rows[0].volume == 0.0
+    assert scores.to_json()["mean"]["volume"] == scores.mean()["volume"].mean
+    old = Scores.read_csv(path)
+    assert [row.dsc for row in old.rows[:5]] == [row.dsc for row in before.rows[:5]]
+    assert all(isnan(row.volume) for row in old.rows)
+    assert old.to_json()["mean"]["volume"] is None
+
+    scores.write_csv(path)
+    assert repr(Scores.read_csv(path)) == repr(scores)
+    monkeypatch.delitem(METRICS, "volume")
+    assert repr(Scores.read_csv(path)) == repr(before)  # a column that is not known here is passed over
+
+
+def test_a_score_has_its_metrics_as_attributes_and_nothing_else() -> None:
+    one = score(cube(1, 1) == 1, cube(1, 2) == 1, (1, 1, 1))
+    assert pickle.loads(pickle.dumps(one)) == copy.copy(one) == one
+    with pytest.raises(AttributeError, match="no dice"):
+        _ = one.dice
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda text: text.replace("status", "state"), "no column status"),
+        (lambda text: text.replace("scored", "guessed"), "no status is called guessed"),
+        (lambda text: text.replace("\n", ",7\n").replace(",7\n", "\n", 1), "a line is longer"),
+        (
+            lambda text: "\n".join(",".join([*line.split(",")[:4], "1", "1"]) for line in text.split()),
+            "no column",
+        ),
+    ],
+)
+def test_what_a_table_lacks_is_said(
+    folders: tuple[Path, Path], tmp_path: Path, change: Callable[[str], str], reason: str
+) -> None:
+    path = tmp_path / "scores.csv"
+    evaluate(*folders).write_csv(path)
+    path.write_text(change(path.read_text()))
+    with pytest.raises(InputError, match=rf"is not a table of scores \({reason}"):
+        Scores.read_csv(path)
 
 
 @pytest.mark.parametrize("content", ["", "case,dice\na,1\n", "\x00\x01", "{}"])

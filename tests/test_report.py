@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,126 +20,30 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from numpy.typing import NDArray
-from scipy import ndimage
 from scipy.stats import wilcoxon
 
 from coranet.data.readers import Volume
-from coranet.data.readers.nifti import write
 from coranet.errors import InputError
-from coranet.evaluation import Row, Scores, evaluate
+from coranet.evaluation import Row, Scores
 from coranet.geometry import Geometry
+from coranet.metrics import METRICS
 from coranet.report import table_text, write_report
 from coranet.report.case_slices import choose_cases, cut_case, middle_of_object
 from coranet.report.curves import INKS, curve_of
 from coranet.report.filmstrip import MOST, evenly
-from coranet.report.numbers import difference_row, p_value
+from coranet.report.numbers import p_value
 from coranet.report.paint import COLOURS, Panel, draw_panel, square_around
 from coranet.report.run_files import read_runs
+from coranet.report.score_tables import difference_row
+from tests.report.finished_runs import CASES, band, make_data, make_run, truth_of, write_settings
 
-Array = NDArray[Any]
-SHAPE = (24, 20, 4)
-GEOMETRY = Geometry(shape=SHAPE, affine=((1.5, 0, 0, 0), (0, 1.5, 0, 0), (0, 0, 8, 0), (0, 0, 0, 1)))
-CLASSES = {"0": "background", "1": "RV", "2": "LV"}
-CASES = [f"case_{number}" for number in range(6)]
 VOID = {"meta", "img"}
-
-
-def truth_of(number: int) -> Array:
-    label = np.zeros(SHAPE, np.uint8)
-    label[5 : 14 + number % 2, 6:15, 1:4] = 1
-    label[8:12, 9:13, 1:4] = 2
-    return label
-
-
-def scan(path: Path, array: Array) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, array, GEOMETRY)
-
-
-def make_run(root: Path, name: str, *, shift: int, regions: bool, steps: int = 40) -> Path:
-    """A finished run whose predictions are off by some voxels, by one more in every other case."""
-    folder = root / name
-    for number, case in enumerate(CASES):
-        prediction = np.roll(truth_of(number), shift + number // 2, axis=0)
-        if shift and number == 5:
-            prediction[prediction == 2] = 1  # a missed class
-        scan(folder / "predictions" / f"{case}.nii.gz", prediction)
-    (root / "dataset.json").write_text(
-        json.dumps({"labels": {name: int(value) for value, name in CLASSES.items()}, "channel_names": {"0": "MRI"}})
-    )
-    evaluate(folder / "predictions", root / "labelsTs").write_csv(folder / "scores.csv")
-    write_settings(folder, steps)
-    write_log(folder, steps, regions=regions)
-    write_film(folder, regions=regions)
-    if regions:
-        write_regions(folder)
-    return folder
-
-
-def write_settings(folder: Path, steps: int, **split: list[str]) -> None:
-    cases: dict[str, list[str]] = {"labelled": ["a"], "unlabelled": ["b", "c"], "val": [], "test": CASES} | split
-    about = {
-        "data": {"classes": CLASSES, "source": "scans"},
-        "split": cases,
-        "method": {"kind": "coranet"},
-        "net": {"width": 16},
-        "train": {"steps": steps, "batch": [4, 4]},
-        "seed": 7,
-        "made_with": {"commit": "c0ffee1", "command": "coranet train <scans> --steps 40"},
-    }
-    (folder / "run.json").write_text(json.dumps(about))
-
-
-def write_log(folder: Path, steps: int, *, regions: bool) -> None:
-    records = [
-        {
-            "step": step,
-            "phase": "pretrain" if step <= steps // 2 else "selftrain",
-            "updates": 3 * step,
-            "images": 8 * step,
-            "seconds": float(step),
-            "lr": 1e-3,
-            "terms": {"seg": 1 / step},
-            "measures": {"uncertain_share": 1 / step} if regions and step > steps // 2 else {},
-            "val": {"mean": 0.8, "RV": 0.7, "LV": 0.9} if step == steps else None,
-        }
-        for step in range(2, steps + 1, 2)
-    ]
-    (folder / "log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-
-
-def write_film(folder: Path, *, regions: bool) -> None:
-    (folder / "film").mkdir()
-    image, label = np.random.default_rng(0).random(SHAPE[:2]), truth_of(0)[..., 2]
-    maps = {"uncertain": band(label), "conservative": label, "radical": label} if regions else {}
-    for step in (20, 40):
-        arrays: dict[str, Any] = {"prediction": label, "case": "b", "slice": 2, **maps}
-        np.savez_compressed(folder / "film" / f"{step:07d}.npz", image=image, **arrays)
-
-
-def write_regions(folder: Path) -> None:
-    for number, case in enumerate(CASES):
-        for kind in ("conservative", "radical"):
-            scan(folder / "predictions" / f"{case}_{kind}.nii.gz", truth_of(number))
-        scan(folder / "predictions" / f"{case}_uncertain.nii.gz", band(truth_of(number)))
-
-
-def band(label: Array) -> Array:
-    """Two voxels about the edge of all objects."""
-    found: Array = (ndimage.binary_dilation(label, iterations=2) & ~ndimage.binary_erosion(label)).astype(np.uint8)
-    return found
+Array = NDArray[Any]
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("data")
-    rng = np.random.default_rng(1)
-    for number, case in enumerate(CASES):
-        scan(root / "labelsTs" / f"{case}.nii.gz", truth_of(number))
-        scan(root / "imagesTs" / f"{case}_0000.nii.gz", truth_of(number) + rng.random(SHAPE))
-    make_run(root, "supervised", shift=2, regions=False)
-    make_run(root, "cora", shift=0, regions=True)
-    return root
+    return make_data(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
@@ -278,9 +181,8 @@ def test_a_strip_has_few_frames_evenly_spaced(count: int) -> None:
 
 @given(st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.floats(0, 1), min_size=1, max_size=12))
 def test_cases_are_chosen_by_their_dice(dice: dict[str, float]) -> None:
-    row = evaluated_row()
-    rows = [replace(row, case=case, dsc=value) for case, value in dice.items()]
-    rows.append(replace(row, case="nothing to score", dsc=float("nan")))
+    rows = [evaluated_row(case, value) for case, value in dice.items()]
+    rows.append(evaluated_row("nothing to score", float("nan")))
     chosen = choose_cases(Scores(rows=tuple(rows)))
     values = [dice[case] for case in chosen.values()]
     assert len(set(chosen.values())) == len(chosen) == min(len(dice), 4)
@@ -289,11 +191,10 @@ def test_cases_are_chosen_by_their_dice(dice: dict[str, float]) -> None:
     assert "median" not in chosen or dice[chosen["median"]] == sorted(dice.values())[len(dice) // 2]
 
 
-def evaluated_row() -> Row:
-    numbers = dict.fromkeys(("jaccard", "ppv", "tpr", "hd", "hd95", "asd", "assd"), 0.5)
-    in_mm = dict.fromkeys(("hd_mm", "hd95_mm", "asd_mm", "assd_mm"), 1.0)
+def evaluated_row(case: str = "", dsc: float = 0.5) -> Row:
+    values = dict.fromkeys(METRICS, 1.0) | {"dsc": dsc}
     counts = {"prediction_voxels": 1, "label_voxels": 1}
-    return Row(case="", class_name="RV", value=1, status="scored", dsc=0.5, **numbers, **in_mm, **counts)
+    return Row(case=case, class_name="RV", value=1, status="scored", values=values, **counts)
 
 
 def test_the_slice_is_in_the_middle_of_the_object_across_the_widest_spacing() -> None:
@@ -406,10 +307,12 @@ def test_all_text_is_escaped(report: Path) -> None:
 def test_settings_fold_out_with_what_was_spent(report: Path) -> None:
     page = read_page(report)
     cells = page.texts["td"]
-    spent = {"steps": "40", "updates": "120", "images seen": "320", "seconds": "40", "seed": "7", "commit": "c0ffee1"}
+    spent = {"steps": "40", "updates": "120", "images": "320", "seconds": "40", "seed": "7", "commit": "c0ffee1"}
     for name, value in spent.items():
         assert cells[cells.index(name) + 1 : cells.index(name) + 3] == [value, value]
-    assert page.texts["summary"] == ["Settings"]
+    assert page.texts["summary"] == ["DSC of every case", "Settings", "Every setting"]
+    assert cells[cells.index("train.batch") + 1] == "[4, 4]"
+    assert not any(cell.startswith("split.") for cell in cells)
 
 
 def test_one_run_without_regions_and_an_unfair_comparison(data: Path, tmp_path: Path) -> None:
@@ -421,9 +324,8 @@ def test_one_run_without_regions_and_an_unfair_comparison(data: Path, tmp_path: 
         "The runs were not trained for the same number of steps: short 40, long 80.",
         "long has seen test cases in training or validation: case_1.",
     ]
-    assert not (page.parent / "film.png").exists()
-    assert not reddish(imread(page.parent / "comparison.png")).any()
-    assert page.read_text().count("<figure>") == 2
+    assert not any(reddish(imread(page.parent / f"{name}.png")).any() for name in ("comparison", "film"))
+    assert page.read_text().count("<figure>") == 3
 
 
 # What can be wrong
@@ -450,7 +352,7 @@ def test_a_missing_file_is_named_with_the_way_out(data: Path, tmp_path: Path, na
     ("name", "content", "message"),
     [
         ("run.json", "{", "is broken JSON"),
-        ("log.jsonl", '{"step": 2}\n{"st', "is broken JSON"),
+        ("log.jsonl", '{"step": 2}\n{"st\n', "is broken JSON"),
         ("log.jsonl", "", "is empty"),
         ("scores.csv", "a,b\n1,2\n", "is not a table of scores"),
     ],

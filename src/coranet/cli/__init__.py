@@ -53,6 +53,7 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions
     coranet evaluate FOLDER LABELS                honest scores
     coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
+    coranet report RUN                            a page of any run, of several, or of a comparison
     coranet reproduce table9 --data SETS          a table or figure of the paper, made again
 """
 

@@ -128,7 +128,8 @@ def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
     good = [row for row in made.rows if row not in errors]
     good.sort(key=lambda row: row != against)  # the page holds others against its first
     repeats = [{row: made.folder(Job(row, seed)) for row in good} for seed in range(made.seeds)]
-    show_rows(write_comparison(made.out, standings(repeats) if good else [], errors))
+    rows = write_comparison(made.out, standings(repeats) if good else [], errors)
+    show_rows(rows)
     if good:
         page = write_report(
             made.out,
@@ -137,6 +138,7 @@ def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
             made.exam.labels,
             title=f"{len(good)} methods on {made.data.resolve().name}",
             notes=[f"{row} failed, {error}" for row, error in errors.items()],
+            over_seeds=rows,
         )
         say(f"Every number: {made.out / 'table.csv'}. Pictures and details: {page}")
     return 1 if errors else 0

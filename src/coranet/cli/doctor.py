@@ -10,7 +10,7 @@ import tyro
 
 if TYPE_CHECKING:
     from coranet.data.doctor.inspection import Facts, OnCase, Report
-    from coranet.report.overlay import Row
+    from coranet.report.overlay import CaseRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Doctor:
         from coranet.data.doctor.store_inspection import inspect_store
         from coranet.data.store import Store
 
-        rows: list[Row] = []
+        rows: list[CaseRow] = []
         on_case = self._draw_into(rows) if self.overlay else None
         store = Store.open(self.data) if Store.is_store(self.data) else None
         with counting() as progress:
@@ -66,7 +66,7 @@ class Doctor:
             output.print(f"Pictures: {write_overlay(self.overlay, rows, report)}", markup=False)
         return 1 if fatal else 0
 
-    def _draw_into(self, rows: list[Row]) -> OnCase:
+    def _draw_into(self, rows: list[CaseRow]) -> OnCase:
         from coranet.report.overlay import draw_row
 
         return lambda case, images, label, classes: rows.append(draw_row(case, images, label, classes))

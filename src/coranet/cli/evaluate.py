@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from coranet.errors import InputError
 from coranet.files import make_folder
 
 if TYPE_CHECKING:
@@ -36,16 +35,16 @@ class Evaluate:
     """Score each slice too, as two-dimensional images; with --out beside it as <name>_slices.csv."""
     calibration: bool = False
     """Also measure whether uncertainty lies where the mistakes are, from the maps that `coranet predict --scores
-    --probabilities` writes beside PREDICTIONS; with --out beside it as calibration.csv."""
+    --probabilities` writes beside PREDICTIONS; with --out beside it as <name>_calibration.csv."""
 
     def __call__(self) -> int:
         """Score."""
         from coranet.cli.show import say, write_json
         from coranet.evaluation import evaluate, evaluate_calibration
 
-        beside = self.out.with_name("calibration.csv") if self.out is not None and self.calibration else None
-        if beside is not None and beside == self.out:
-            raise InputError(f"--out {self.out}: is where calibration goes. Give the scores another name.")
+        beside = None
+        if self.out is not None and self.calibration:
+            beside = self.out.with_name(f"{self.out.stem}_calibration{self.out.suffix}")
         if self.out is not None:
             make_folder(self.out.parent)
         # First, so that maps that are missing are said before the long part.
@@ -67,17 +66,8 @@ class Evaluate:
         return 0
 
 
-COLUMNS = {
-    "dsc": ("Dice %", 100.0),
-    "jaccard": ("Jaccard %", 100.0),
-    "ppv": ("Precision %", 100.0),
-    "tpr": ("Recall %", 100.0),
-    "hd": ("HD vox", 1.0),
-    "hd95": ("HD95 vox", 1.0),
-    "hd95_mm": ("HD95 mm", 1.0),
-    "asd": ("ASD vox", 1.0),
-    "asd_mm": ("ASD mm", 1.0),
-}
+UNSHOWN = ("assd", "hd_mm", "assd_mm")
+"""Metrics that a terminal has no room for; files and JSON have them."""
 
 MEASURES = {
     "error_share": ("voxels that are wrong", 2),
@@ -96,14 +86,16 @@ def _show(scores: Scores) -> None:
     from rich.table import Table
 
     from coranet.cli.show import output, say
+    from coranet.metrics import METRICS
 
     content = scores.to_json()
+    shown = {name: metric for name, metric in METRICS.items() if name not in UNSHOWN}
     table = Table(box=None, pad_edge=False)
     table.add_column("class")
-    for title, _ in COLUMNS.values():
-        table.add_column(title, justify="right")
-    for name, values in (*content["per_class"].items(), ("mean", content["mean"])):
-        table.add_row(name, *(_number(values[metric], scale) for metric, (_, scale) in COLUMNS.items()))
+    for metric in shown.values():
+        table.add_column(f"{metric.title} {metric.unit}", justify="right")
+    for kind, values in (*content["per_class"].items(), ("mean", content["mean"])):
+        table.add_row(kind, *(_number(values[name], 100 if m.unit == "%" else 1) for name, m in shown.items()))
     low, high = content["intervals"]["mean"]["dsc"]
     output.print(table)
     if low is not None:

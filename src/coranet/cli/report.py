@@ -11,30 +11,46 @@ import tyro
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Write the paper's tables and figures again from the runs that `coranet reproduce` has finished; nothing is trained."""
+    """Make a page of any run or comparison: settings, curves, film, scores, failures and pictures of cases.
 
-    runs: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
-    """The folder that `coranet reproduce --out` made, or a copy of the small files of its runs."""
-    keep: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="(optional)")] = None
-    """Copy the small files of every finished run there first (settings, log in parts, scores, and what their pseudo-labels
-    were worth), and report on the copy."""
+    Writes report.html, which needs no other file, and its pictures. Nothing is trained or predicted. What a run does not
+    have yet is said on the page, with the command that makes it.
+    """
+
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
+    ]
+    """Folders of `coranet train`, side by side, the others held against the first; or the folder of one `coranet compare`
+    or `coranet demo`."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the folder itself)")] = None
+    """Where report.html goes; of several runs `report` by default."""
+    predictions: Annotated[
+        Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: RUN/predictions)")
+    ] = None
+    """What `coranet predict --out` made with the run, where that lies elsewhere."""
+    images: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the run's own)")] = None
+    """The scans that were predicted."""
+    labels: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the run's own)")] = None
+    """Their labels. Predictions that are not scored yet are scored against them."""
 
     def __call__(self) -> int:
         """Write."""
         from coranet.cli.compare import show_rows
         from coranet.cli.show import say
-        from coranet.paper.archive import keep_small
-        from coranet.paper.evidence import show_evidence, write_evidence
-        from coranet.paper.figures import judge_sources
-        from coranet.paper.reproduction import NAMES
+        from coranet.errors import InputError
+        from coranet.report import ReportRequest, report_on
 
-        if self.keep is not None:
-            judge_sources(self.runs)
-            count = keep_small(self.runs, self.keep)
-            say(f"Kept what is small of {count} runs: {self.keep}")
-        page, parts = write_evidence(self.keep or self.runs, NAMES)
-        for title, rows in show_evidence(parts):
-            say(title)
-            show_rows(rows)
-        say(f"Tables and pictures: {page}")
+        if not self.runs:
+            raise InputError("Name at least one RUN.")
+        page, rows = report_on(
+            ReportRequest(
+                folders=self.runs,
+                out=self.out,
+                predictions=self.predictions,
+                images=self.images,
+                labels=self.labels,
+            )
+        )
+        show_rows(rows)
+        say(f"Pictures and details: {page}")
         return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from coranet.evaluation.rows import Classes, Row, score_pair, score_slices
 from coranet.evaluation.scores import Scores
 from coranet.geometry import Geometry
 
-_NOT_CLASSES = ("_uncertain", "_score", "_probabilities", "_conservative", "_radical")
-"""How the names of maps that accompany a prediction end."""
+_OUR_MAPS = ("_uncertain", "_score", "_probabilities", "_conservative", "_radical")
+"""How the names of maps end that `coranet predict` writes. They are passed over wherever they lie."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,17 +89,26 @@ def evaluate(predictions: Path, labels: Path, *, per_slice: bool = False) -> Sco
 def pair_up(predictions: Path, labels: Path) -> Pairs:
     """Find each prediction's label by its name, or set one file beside another.
 
+    A file `<case>_<anything>` beside a prediction `<case>` is a map of that case, unless it has a label of its own.
+
     Raises:
         InputError: nothing to score, or a prediction has no label.
     """
     predicted, labelled = _cases(predictions), _cases(labels)
     if predictions.is_file() and labels.is_file():
         labelled = dict(zip(predicted, labelled.values(), strict=True))
+    predicted = {case: file for case, file in predicted.items() if case in labelled or not _is_map(case, predicted)}
     _check_cases(predicted, labelled, predictions, labels)
     classes = declared_classes(predictions, labels)
     if classes is None:
         classes = classes_that_occur(file for case in predicted for file in (predicted[case], labelled[case]))
     return Pairs(predicted=predicted, labelled=labelled, classes=classes)
+
+
+def class_maps(predictions: Path) -> dict[str, Path]:
+    """The predicted classes in a folder by case, without the maps beside them."""
+    files = _cases(predictions) if predictions.exists() else {}
+    return {case: file for case, file in files.items() if not _is_map(case, files)}
 
 
 def _cases(path: Path) -> dict[str, Path]:
@@ -110,9 +119,14 @@ def _cases(path: Path) -> dict[str, Path]:
         return {stem(path): path}
     cases: dict[str, Path] = {}
     for file in scans(path):
-        if not (name := stem(file)).endswith(_NOT_CLASSES) and (other := cases.setdefault(name, file)) != file:
+        if not (name := stem(file)).endswith(_OUR_MAPS) and (other := cases.setdefault(name, file)) != file:
             raise FileError(file, f"is the same case as {other.name}", "Keep one of the two")
     return cases
+
+
+def _is_map(name: str, cases: Collection[str]) -> bool:
+    """Whether the name is that of a case, an underscore and more."""
+    return any(sign == "_" and name[:place] in cases for place, sign in enumerate(name))
 
 
 def _check_cases(predicted: dict[str, Path], labelled: dict[str, Path], predictions: Path, labels: Path) -> None:

@@ -98,7 +98,7 @@ class Calibrations:
 
     @classmethod
     def read_csv(cls, path: Path) -> Calibrations:
-        """Read what `write_csv` wrote.
+        """Read what this or another version of `write_csv` wrote; a measure that the file does not have is NaN.
 
         Raises:
             InputError: the file is missing or is not a table of calibration.
@@ -106,9 +106,9 @@ class Calibrations:
         try:
             with path.open(encoding="utf-8", newline="") as file:
                 titles, *lines = csv.reader(file)
-            if titles != ["case", *MEASURES]:
+            if "case" not in titles or not set(MEASURES) & set(titles):
                 raise ValueError("other columns")
-            return cls(rows=tuple(_row_of(*line) for line in lines))
+            return cls(rows=tuple(_row_of(dict(zip(titles, line, strict=True))) for line in lines))
         except OSError as error:
             raise FileError(path, f"cannot be read ({error.strerror})", "Check the path") from error
         except (TypeError, ValueError, csv.Error) as error:
@@ -194,9 +194,8 @@ def _confidence(path: Path, pair: Pair) -> NDArray[np.float32]:
     return confidence.clip(0, 1)
 
 
-def _row_of(case: str, *numbers: str) -> CalibrationRow:
-    values = (float(number or "nan") for number in numbers)
-    return CalibrationRow(case=case, **dict(zip(MEASURES, values, strict=True)))
+def _row_of(line: Mapping[str, str]) -> CalibrationRow:
+    return CalibrationRow(case=line["case"], **{name: float(line.get(name) or "nan") for name in MEASURES})
 
 
 def _plain(value: float) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def score_pair(
             class_name=name,
             value=value,
             slice_index=slice_index,
-            **asdict(score(here == value, there == value, steps)),
+            **vars(score(here == value, there == value, steps)),
         )
         for value, name in sorted(classes.items())
     )

@@ -1,7 +1,7 @@
 """Scores of masks against labels, in two and three dimensions, and what many of them say together."""
 
 from coranet.metrics.calibration import Calibration, Retention, calibrate, error_retention, expected_calibration_error
-from coranet.metrics.mask import METRICS, Score, Status, score
+from coranet.metrics.mask import METRICS, Metric, Pairing, Score, Status, score
 from coranet.metrics.overlap import Counts, count
 from coranet.metrics.summary import Comparison, Summary, by_patient, compare, mean_of_present, summarise
 from coranet.metrics.surface import Distances, distances
@@ -12,6 +12,8 @@ __all__ = [
     "Comparison",
     "Counts",
     "Distances",
+    "Metric",
+    "Pairing",
     "Retention",
     "Score",
     "Status",

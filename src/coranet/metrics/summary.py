@@ -12,7 +12,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import wilcoxon
 
 from coranet.errors import InputError
 
@@ -72,6 +71,8 @@ def compare(first: Mapping[str, float], second: Mapping[str, float], *, seed: in
     """
     if unshared := sorted(first.keys() ^ second.keys()):
         raise InputError(f"Only one of the two has the cases {', '.join(unshared)}. Score both on the same cases.")
+    from scipy.stats import wilcoxon  # takes longer to load than all else here
+
     differences = np.array([first[case] - second[case] for case in sorted(first)])
     moved = differences[~np.isnan(differences) & (differences != 0)]
     summary = summarise(differences, seed=seed)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import distance_transform_edt
 
 from coranet.metrics.overlap import Mask
 
@@ -62,6 +61,8 @@ def nearest(points: Points, others: Points, spacing: Sequence[float]) -> NDArray
     The squared distance separates by axis: d²(x, y, z) = min over z' of d²(x, y | plane z') + (z - z')². Each plane that
     holds others is transformed once and read at the points alone, so that memory is that of a plane, not of a volume.
     """
+    from scipy.ndimage import distance_transform_edt  # whoever only reads scores need not wait for it
+
     if len(spacing) < 3:  # a flat image is one plane
         points, others = (np.pad(p, ((0, 0), (0, 1))) for p in (points, others))
         spacing = (*spacing, 1.0)

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coranet.data.datasets.names import scans, stem
 from coranet.data.grid import through_plane_axis
@@ -17,21 +15,21 @@ from coranet.data.problem import FileError
 from coranet.data.readers import Volume, label_source, source
 from coranet.evaluation import Scores
 from coranet.report.run_files import FinishedRun
-
-Array = NDArray[Any]
+from coranet.report.upright import Array, upright, upright_spacing
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseSlice:
-    """One slice of a case and all that is said of it; arrays are `(X, Y)`."""
+    """One slice of a case and all that is said of it. Arrays are `(X, Y)`: X runs right or front, Y front or up."""
 
     case: str
     index: int
-    """Along the through-plane axis, from 0."""
+    """Along the through-plane axis, from 0, counted to the right, to the front or up."""
     spacing: tuple[float, float]
     """Millimetres along X and Y."""
     image: Array
     truth: Array
+    """All 0 where there is no label."""
     predictions: Mapping[str, Array]
     """By the run's name."""
     regions: Mapping[str, Array]
@@ -51,48 +49,58 @@ def choose_cases(scores: Scores) -> dict[str, str]:
 
 
 def cut_case(
-    case: str, runs: Sequence[FinishedRun], images: Path, labels: Path, regions: Mapping[str, Path]
+    case: str, runs: Sequence[FinishedRun], images: Path, labels: Path | None, regions: Mapping[str, Path]
 ) -> CaseSlice:
-    """The slice in the middle of the true object, through every file of a case."""
-    truth = label_source(_find(labels, case)).read()
+    """The slice in the middle of the object, through every file of a case.
+
+    The object is the true one or, without labels, that of the first run's prediction.
+    """
+    truth = label_source(runs[0].prediction(case) if labels is None else find_scan(labels, case)).read()
     axis, index = middle_of_object(truth)
+    x, y = (step for other, step in enumerate(upright_spacing(truth.geometry)) if other != axis)
+
+    def taken(array: Array) -> Array:
+        piece: Array = np.take(upright(array, truth.geometry), index, axis)
+        return piece
 
     def cut(file: Path) -> Array:
-        return _take(source(file).read().array, index, axis)
+        return taken(source(file).read().array)
 
-    x, y = (step for other, step in enumerate(truth.geometry.spacing) if other != axis)
     return CaseSlice(
         case=case,
         index=index,
         spacing=(x, y),
-        image=cut(_find(images, f"{case}_0000", case)),
-        truth=_take(truth.array, index, axis),
+        image=cut(find_scan(images, f"{case}_0000", case)),
+        truth=taken(np.zeros_like(truth.array) if labels is None else truth.array),
         predictions={run.name: cut(run.prediction(case)) for run in runs},
         regions={kind: cut(file) for kind, file in regions.items()},
     )
 
 
 def middle_of_object(truth: Volume) -> tuple[int, int]:
-    """The through-plane axis, and on it the middle one of the slices that show an object, or of all."""
-    axis = through_plane_axis(truth.geometry.shape, truth.geometry.spacing)
-    shown = np.flatnonzero(np.moveaxis(truth.array, axis, 0).any(axis=(1, 2)))
-    slices = shown if len(shown) else np.arange(truth.geometry.shape[axis])
+    """The through-plane axis, and on it the middle one of the slices that show an object, or of all.
+
+    Both are of the upright array.
+    """
+    array = upright(truth.array, truth.geometry)
+    axis = through_plane_axis(array.shape, upright_spacing(truth.geometry))
+    shown = np.flatnonzero(np.moveaxis(array, axis, 0).any(axis=(1, 2)))
+    slices = shown if len(shown) else np.arange(array.shape[axis])
     return axis, int(slices[len(slices) // 2])
 
 
-def _take(array: Array, index: int, axis: int) -> Array:
-    piece: Array = np.take(array, index, axis)
-    return piece
+def find_scan(folder: Path, *names: str) -> Path:
+    """The scan of one of these names.
 
-
-def _find(folder: Path, *names: str) -> Path:
-    """The scan of one of these names."""
+    Raises:
+        InputError: there is none.
+    """
     files = {stem(file): file for file in scans(folder)}
-    found = next((files[name] for name in names if name in files), None)
-    if found is None:
-        raise FileError(
-            folder / f"{names[0]}.nii.gz",
-            "does not exist",
-            "Give the folders that the test cases were predicted and scored from",
-        )
-    return found
+    for name in names:
+        if name in files:
+            return files[name]
+    raise FileError(
+        folder / f"{names[0]}.nii.gz",
+        "does not exist",
+        "Give the folders that the test cases were predicted and scored from",
+    )

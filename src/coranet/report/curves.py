@@ -20,8 +20,11 @@ Curve = Mapping[int, float]
 """Value by step."""
 
 
-def draw_curves(runs: Sequence[FinishedRun]) -> Picture:
-    """One panel for the loss of each run, and one for the validation of all."""
+def draw_curves(runs: Sequence[FinishedRun]) -> Picture | None:
+    """One panel for the loss of each run that has a log, and one for the validation of all."""
+    runs = [run for run in runs if any(record["terms"] for record in run.log)]
+    if not runs:
+        return None
     validation = {run.name: curve for run in runs if (curve := curve_of(run.log, "val", "mean"))}
     count = len(runs) + bool(validation)
     rows = -(-count // BESIDE)

@@ -1,8 +1,9 @@
-"""One slice over the course of training: where a run is uncertain, and how large a share of the pixels that is."""
+"""One slice over the course of training: what a run predicts, where it is uncertain, and how large a share that is."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,11 @@ Frame = dict[str, NDArray[Any]]
 
 
 def draw_film(runs: Sequence[FinishedRun]) -> Picture | None:
-    """The film of the run that keeps most maps, the first of equals; None where none says what is uncertain."""
-    kept = {run.name: read_frame(run.film[0]).keys() for run in runs if run.film}
-    run = max(runs, key=lambda one: len(kept.get(one.name, ())))
-    if "uncertain" not in kept.get(run.name, ()):
+    """The film of the run that keeps most maps, the first of equals; None where none has a film."""
+    maps = {run.name: read_frame(run.film[0]).keys() for run in runs if run.film}
+    if not maps:
         return None
+    run = max(runs, key=lambda one: len(maps.get(one.name, ())))
     frames = {int(file.stem): read_frame(file) for file in evenly(run.film)}
     shares = curve_of(run.log, "measures", "uncertain_share")
     heights = [min(WIDTH / len(frames), LARGEST), 1.6][: 1 + bool(shares)]
@@ -37,7 +38,7 @@ def draw_film(runs: Sequence[FinishedRun]) -> Picture | None:
     _draw_strip([figure.add_subplot(rows[0, column]) for column in range(len(frames))], frames)
     if shares:
         _draw_shares(figure.add_subplot(rows[1, :]), shares, run, frames)
-    legend(figure, run.classes, uncertain=True, truth=False)
+    legend(figure, run.classes, uncertain="uncertain" in maps[run.name], truth=False)
     return Picture(name="film", figure=figure, caption=_caption(run, frames, bool(shares)))
 
 
@@ -56,10 +57,10 @@ def read_frame(file: Path) -> Frame:
 def _draw_strip(strip: Sequence[Axes], frames: Mapping[int, Frame]) -> None:
     """All frames show the part of the image that matters in the last."""
     *_, last = frames.values()
-    limits = square_around((last["prediction"] > 0) | (last["uncertain"] > 0))
+    limits = square_around((last["prediction"] > 0) | (last.get("uncertain", last["prediction"]) > 0))
     for axes, (step, frame) in zip(strip, frames.items(), strict=True):
-        maps = {"outlined": frame["prediction"], "uncertain": frame["uncertain"]}
-        draw_panel(axes, Panel(title=f"step {step}", image=frame["image"], **maps), limits)
+        panel = Panel(image=frame["image"], outlined=frame["prediction"], uncertain=frame.get("uncertain"))
+        draw_panel(axes, replace(panel, title=f"step {step}"), limits)
 
 
 def _draw_shares(axes: Axes, shares: Curve, run: FinishedRun, steps: Collection[int]) -> None:
@@ -76,6 +77,6 @@ def _caption(run: FinishedRun, frames: Mapping[int, Frame], shares: bool) -> str
     frame = next(iter(frames.values()))
     said = (
         f"{run.name} in training, at the same slice (case {frame['case']}, slice {frame['slice']}) after more and more "
-        "steps: red is where it is uncertain, lines are what it predicts."
+        "steps: lines are what it predicts" + (", red is where it is uncertain." if "uncertain" in frame else ".")
     )
     return said + " Below, the uncertain share of all unlabelled pixels; triangles mark the frames." if shares else said

@@ -1,4 +1,4 @@
-"""The page of `coranet doctor --overlay`: one row of pictures a case, those worth a look first."""
+"""The page of `coranet doctor --overlay`: one row of pictures a case, those worth a look first, labelled ones first."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ _STYLE = """<style>
 body { max-width: 76rem; }
 .case { display: grid; grid-template-columns: 15rem repeat(4, minmax(0, 1fr)); gap: 0.75rem; align-items: start;
   border-top: 1px solid var(--line); padding: 0.75rem 0; break-inside: avoid; }
+.unlabelled { display: inline-grid; width: 49%; box-sizing: border-box; padding-right: 1rem;
+  grid-template-columns: 9rem repeat(2, minmax(0, 1fr)); }
 .case h3 { margin: 0; overflow-wrap: anywhere; font-size: 1rem; }
 .case p, .case ul { margin: 0.25rem 0; font-size: 0.85rem; padding-left: 0; list-style: none; }
 .case li { color: #c02020; }
@@ -33,34 +35,40 @@ body { max-width: 76rem; }
 .case img { width: auto; max-width: 100%; background: #000; }
 .case svg { width: 100%; font: 11px system-ui, sans-serif; fill: currentColor; }
 .key { border-radius: 3px; padding: 0 0.5em; color: #000; margin-right: 0.5em; }
-@media (max-width: 50rem) { .case { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
+@media (max-width: 50rem) { .case, .unlabelled { width: 100%; grid-template-columns: repeat(2, minmax(0, 1fr)); } }
 </style>"""
 ABOUT = (
-    "Each row: the slice that shows most of the label (without one, the middle slice) with its edges; the part about "
-    "the label, without and with them; how often grey levels occur, in the scan (grey) and in each class (its colour), each "
-    "to its own height. Slices are shown with right to the right and front or up upwards."
+    "Each labelled case: the slice that shows most of the label with its edges; the part about the label, without and with "
+    "them; how often grey levels occur, in the scan (grey) and in each class (its colour), each "
+    "to its own height. Of an unlabelled case the middle slice and its grey levels. Slices are shown with right to the "
+    "right and front or up upwards."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class CaseRow:
     """The pictures and words of one case, ready for the page."""
 
     name: str
+    labelled: bool
+    """Whether it has pictures of a label."""
     files: frozenset[str]
     """Names that problems may know it by."""
     facts: tuple[str, ...]
     pictures: tuple[str, ...]
 
 
-def draw_row(case: Case, images: Sequence[Volume], label: NDArray[np.uint8] | None, classes: Mapping[int, str]) -> Row:
+def draw_row(
+    case: Case, images: Sequence[Volume], label: NDArray[np.uint8] | None, classes: Mapping[int, str]
+) -> CaseRow:
     """A case while it is in memory, by its first channel."""
     first = images[0]
     cut = choose_slice(first, label)
     shown = [("slice", whole(cut), f"slice {cut.index + 1} of {cut.count}" if cut.count > 1 else "")]
     for name, content in (("part", part(cut, edges=False)), ("part with label", part(cut, edges=True))):
         shown += [(name, content, "")] if content else []
-    blanks = [element("div", "")] * (3 - len(shown))
+    labelled = case.label is not None
+    blanks = [element("div", "")] * (3 - len(shown)) if labelled else []
     sizes, steps = first.geometry.shape[: 3 - first.flat], first.geometry.spacing[: 3 - first.flat]
     facts = [
         _role(case) if case.patient == case.name else f"{_role(case)}, of {case.patient}",
@@ -75,10 +83,10 @@ def draw_row(case: Case, images: Sequence[Volume], label: NDArray[np.uint8] | No
         facts.append(f"label of {' × '.join(map(str, label.shape))} voxels: not shown")
     files = frozenset(str(file.path) for file in (*case.images, case.label) if file)
     pictures = (*(picture(*one, kind="jpeg") for one in shown), *blanks, histogram(first, label))
-    return Row(name=case.name, files=files, facts=tuple(facts), pictures=pictures)
+    return CaseRow(name=case.name, labelled=labelled, files=files, facts=tuple(facts), pictures=pictures)
 
 
-def write_overlay(folder: Path, rows: Sequence[Row], report: Report) -> Path:
+def write_overlay(folder: Path, rows: Sequence[CaseRow], report: Report) -> Path:
     """Write `overlay.html`, which needs no other file, to `folder`; returns it.
 
     Raises:
@@ -86,12 +94,12 @@ def write_overlay(folder: Path, rows: Sequence[Row], report: Report) -> Path:
     """
     assert report.dataset is not None
     page = folder / "overlay.html"
-    told = _told(rows, report)
-    reasons = {row.name: _reasons(row.name, report, told) for row in rows}
+    owned = _problems_of_cases(rows, report)
+    reasons = {row.name: _reasons(row.name, report, owned) for row in rows}
     oddest = {case: place for place, case in enumerate(report.outliers)}
     odd = [row for row in rows if reasons[row.name]]
-    odd.sort(key=lambda row: oddest.get(row.name, -1))  # files with problems first, then the oddest
-    usual = [row for row in rows if not reasons[row.name]]
+    odd.sort(key=lambda row: (not row.labelled, oddest.get(row.name, -1)))  # files with problems before the oddest
+    usual = sorted((row for row in rows if not reasons[row.name]), key=lambda row: not row.labelled)
     legend = "".join(
         f'<span class="key" style="background:{colour_of(value)}">{element("span", name)}</span>'
         for value, name in report.dataset.classes.items()
@@ -100,7 +108,7 @@ def write_overlay(folder: Path, rows: Sequence[Row], report: Report) -> Path:
     parts = [
         _STYLE,
         element("h1", f"{report.dataset.name}: {len(rows)} cases"),
-        bullets([*_alignment(report.alignment), *report.lines(leave_out=told.__contains__)]),
+        bullets([*_alignment(report.alignment), *report.lines(leave_out=owned.__contains__)]),
         element("p", ABOUT, "quiet"),
         f"<p>{legend}</p>",
         *([element("h2", f"Worth a look: {len(odd)}")] if odd else []),
@@ -117,14 +125,15 @@ def _role(case: Case) -> str:
     return f"{'labelled' if case.label else 'unlabelled'}{', for test' if case.part == 'Ts' else ''}"
 
 
-def _section(row: Row, reasons: Sequence[str]) -> str:
+def _section(row: CaseRow, reasons: Sequence[str]) -> str:
     words = (
         element("h3", row.name) + bullets(list(reasons)) + "".join(element("p", fact, "quiet") for fact in row.facts)
     )
-    return f'<section class="case"><div>{words}</div>{"".join(row.pictures)}</section>'
+    kind = "case" if row.labelled else "case unlabelled"
+    return f'<section class="{kind}"><div>{words}</div>{"".join(row.pictures)}</section>'
 
 
-def _told(rows: Sequence[Row], report: Report) -> dict[Problem, list[str]]:
+def _problems_of_cases(rows: Sequence[CaseRow], report: Report) -> dict[Problem, list[str]]:
     """The problems that are told in the rows of cases, with whose they are: what half of all have sets no case apart."""
     assert report.dataset is not None
     owners: dict[str, list[str]] = defaultdict(list)
@@ -140,9 +149,9 @@ def _told(rows: Sequence[Row], report: Report) -> dict[Problem, list[str]]:
     }
 
 
-def _reasons(case: str, report: Report, told: Mapping[Problem, Sequence[str]]) -> tuple[str, ...]:
+def _reasons(case: str, report: Report, owned: Mapping[Problem, Sequence[str]]) -> tuple[str, ...]:
     """Why a case is worth a look."""
-    problems = [problem.message for problem, names in told.items() if case in names]
+    problems = [problem.message for problem, names in owned.items() if case in names]
     odd = [oddity.text for oddity in report.outliers.get(case, ())]
     return (*problems, *odd)
 

@@ -1,19 +1,17 @@
-"""The page that compares finished runs: numbers, pictures and settings in one file that can be mailed."""
+"""The page of one run or several: numbers, pictures and settings in one file that can be mailed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
+from dataclasses import dataclass
 from pathlib import Path
 
 from coranet.data.problem import FileError
-from coranet.report.curves import draw_curves
-from coranet.report.filmstrip import draw_film
-from coranet.report.gallery import draw_comparison
 from coranet.report.markup import bullets, document, element, fold, picture, table
-from coranet.report.numbers import TableRow, class_row, difference_row, score_row
-from coranet.report.paint import DPI, Picture
-from coranet.report.run_files import FinishedRun, read_runs
+from coranet.report.numbers import TableRow
+from coranet.report.run_files import FinishedRun, read_runs, unshared_cases
+from coranet.report.score_tables import case_rows, class_rows, difference_row, failure_rows, score_row
+from coranet.report.setting_tables import every_setting, main_settings
 
 ABOUT_SCORES = (
     "Means over cases, a case being worth the mean of its classes; in brackets the 95 % bootstrap interval over cases. "
@@ -25,10 +23,36 @@ ABOUT_DIFFERENCES = (
     "Mean of the differences case by case, their 95 % bootstrap interval, and p of the two-sided Wilcoxon signed-rank test, "
     "not corrected for several comparisons."
 )
+MOST_FAILURES = 30
+"""Failures that are listed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What a page shows."""
+
+    title: str
+    runs: Sequence[FinishedRun]
+    """Others are compared with the first."""
+    images: Path | None
+    """The folder of the scans that were predicted."""
+    labels: Path | None
+    """The folder of their labels."""
+    notes: Sequence[str] = ()
+    """What a reader should know before the numbers."""
+    over_seeds: Sequence[TableRow] = ()
+    """The table that a comparison ends with."""
 
 
 def write_report(
-    folder: Path, runs: Mapping[str, Path], images: Path, labels: Path, *, title: str, notes: Sequence[str] = ()
+    folder: Path,
+    runs: Mapping[str, Path],
+    images: Path,
+    labels: Path,
+    *,
+    title: str,
+    notes: Sequence[str] = (),
+    over_seeds: Sequence[TableRow] = (),
 ) -> Path:
     """Write `report.html` and its pictures as PNG files to `folder`; returns the page.
 
@@ -39,51 +63,93 @@ def write_report(
         labels: the folder of their labels.
         title: the headline.
         notes: what a reader should know before the numbers.
+        over_seeds: the table that a comparison ends with.
 
     Raises:
         InputError: a file is missing or broken, runs were scored on different cases, or `folder` cannot be written.
     """
-    finished = read_runs(runs)
-    drawn = (draw_comparison(finished, images, labels), draw_film(finished), draw_curves(finished))
-    pictures = {one.name: (_png(one), one.caption) for one in drawn if one}
+    contents = Contents(
+        title=title, runs=read_runs(runs), images=images, labels=labels, notes=notes, over_seeds=over_seeds
+    )
+    return write_page(folder, contents)
+
+
+def write_page(folder: Path, contents: Contents) -> Path:
+    """Write `report.html` and its pictures as PNG files to `folder`; returns the page.
+
+    Raises:
+        InputError: a scan is missing, or `folder` cannot be written.
+    """
+    from coranet.report.page_pictures import draw_pictures  # loads matplotlib
+
+    pictures = draw_pictures(contents.runs, contents.images, contents.labels)
     page = folder / "report.html"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, (png, _) in pictures.items():
             (folder / f"{name}.png").write_bytes(png)
-        page.write_text(_page(finished, pictures, title, notes), encoding="utf-8")
+        page.write_text(_page(contents, pictures), encoding="utf-8")
     except OSError as error:
         remedy = "Choose a folder that you may write to, on a disk with space"
         raise FileError(folder, f"cannot be written ({error.strerror})", remedy) from error
     return page
 
 
-def _png(drawn: Picture) -> bytes:
-    content = BytesIO()
-    drawn.figure.savefig(content, format="png", dpi=DPI)
-    return content.getvalue()
-
-
-def _page(
-    runs: Sequence[FinishedRun], pictures: Mapping[str, tuple[bytes, str]], title: str, notes: Sequence[str]
-) -> str:
-    first, *others = runs
-    cases = len(first.scores.by_case("dsc"))
+def _page(contents: Contents, pictures: Mapping[str, tuple[bytes, str]]) -> str:
+    runs = contents.runs
+    scored = [run for run in runs if run.scored]
+    over_seeds = [element("h2", "Over seeds"), table(contents.over_seeds)] if contents.over_seeds else []
+    drawn = [element("h2", "Pictures"), *(picture(name, *one) for name, one in pictures.items())] if pictures else []
     parts = [
-        element("h1", title),
-        element("p", f"{', '.join(run.name for run in runs)}: scored on the same {cases} test cases."),
-        bullets([*notes, *_remarks(runs)]),
+        element("h1", contents.title),
+        element("p", _summary(runs, scored)),
+        bullets([*contents.notes, *_remarks(runs)]),
+        *over_seeds,
+        *(_scores(scored) if scored else []),
+        *drawn,
+        fold("Settings", table(main_settings(runs))),
+        fold("Every setting", table(every_setting(runs))),
+    ]
+    return document(contents.title, parts)
+
+
+def _summary(runs: Sequence[FinishedRun], scored: Sequence[FinishedRun]) -> str:
+    names = ", ".join(run.name for run in scored or runs)
+    if not scored:
+        return f"{names}: not scored yet."
+    if any(unshared_cases(scored[0], run) for run in scored):
+        return f"{names}: scored on different test cases."
+    return (
+        f"{names}: scored on {'the same ' if len(scored) > 1 else ''}{len(scored[0].scores.by_case('dsc'))} test cases."
+    )
+
+
+def _scores(runs: Sequence[FinishedRun]) -> list[str]:
+    """All that is said in numbers."""
+    first, *others = runs
+    comparable = [run for run in others if not unshared_cases(first, run)]
+    failures = failure_rows(runs)
+    parts = [
         element("h2", "Scores"),
         table([score_row(run) for run in runs]),
         element("p", ABOUT_SCORES, "quiet"),
-        element("h2", "DSC by class"),
-        table([class_row(run) for run in runs]),
+        element("h2", "By class"),
+        table(_by_class(runs)),
     ]
-    if others:
-        differences = table([difference_row(run, first) for run in others])
+    if comparable:
+        differences = table([difference_row(run, first) for run in comparable])
         parts += [element("h2", f"Differences to {first.name}"), differences, element("p", ABOUT_DIFFERENCES, "quiet")]
-    parts += [element("h2", "Pictures"), *(picture(name, *one) for name, one in pictures.items())]
-    return document(title, [*parts, fold("Settings", table(_settings(runs)))])
+    parts += [element("h2", "Failures"), table(failures[:MOST_FAILURES]) if failures else element("p", "None.")]
+    if len(failures) > MOST_FAILURES:
+        parts.append(element("p", f"And {len(failures) - MOST_FAILURES} more, listed in scores.csv.", "quiet"))
+    return [*parts, fold("DSC of every case", table(case_rows(runs)))]
+
+
+def _by_class(runs: Sequence[FinishedRun]) -> list[TableRow]:
+    """The rows of all runs, those of one class together."""
+    rows = [row for run in runs for row in class_rows(run)]
+    names = list(dict.fromkeys(row["class"] for row in rows))
+    return sorted(rows, key=lambda row: names.index(row["class"]))
 
 
 def _remarks(runs: Sequence[FinishedRun]) -> list[str]:
@@ -98,32 +164,3 @@ def _remarks(runs: Sequence[FinishedRun]) -> list[str]:
         if known := sorted(seen & run.scores.by_case("dsc").keys()):
             remarks.append(f"{run.name} has seen test cases in training or validation: {', '.join(known)}.")
     return remarks
-
-
-def _settings(runs: Sequence[FinishedRun]) -> list[TableRow]:
-    """One line a setting, one column a run."""
-    columns = {run.name: _settings_of(run) for run in runs}
-    names = dict.fromkeys(name for settings in columns.values() for name in settings)
-    return [
-        {"setting": name, **{run: settings[name] for run, settings in columns.items() if name in settings}}
-        for name in names
-    ]
-
-
-def _settings_of(run: FinishedRun) -> TableRow:
-    content, end = run.settings, run.log[-1]
-    values = {
-        "method": content["method"]["kind"],
-        "labelled cases": len(content["split"]["labelled"]),
-        "unlabelled cases": len(content["split"]["unlabelled"]),
-        "validation cases": len(content["split"]["val"]),
-        "network width": content["net"]["width"],
-        "batch": " + ".join(map(str, content["train"]["batch"])),
-        "steps": end["step"],
-        "updates": end["updates"],
-        "images seen": end["images"],
-        "seconds": round(run.seconds),
-        "seed": content["seed"],
-        **content["made_with"],
-    }
-    return {name: str(value) for name, value in values.items()}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ COLOURS = ("#56B4E9", "#F0E442", "#2FCB8F", "#CC79A7", "#E69F00", "#A6A8FF")
 """Of classes 1, 2, ...: apart for colour-blind eyes too, bright on grey, and none of them red."""
 UNCERTAIN = "#FF2020"
 TRUTH = "#FFFFFF"
+
+DUSK, NIGHT = 0.35, 0.02
+"""Shares of white: what three quarters of an image are darker than where it is lifted, and where it is just empty."""
 
 TEXT = 11
 """Points; in a figure of WIDTH inches shown 900 pixels wide a letter is about as high as in running text."""
@@ -68,8 +72,8 @@ class Panel:
 
 def draw_panel(axes: Axes, panel: Panel, limits: Limits, spacing: tuple[float, float] = (1.0, 1.0)) -> None:
     """Paint a panel and look at a part of it."""
-    low, high = np.percentile(panel.image, (1, 99))
-    axes.imshow(panel.image.T, origin="lower", cmap="gray", vmin=low, vmax=high, interpolation="bilinear")
+    grey = grey_levels(panel.image)
+    axes.imshow(grey.T, origin="lower", cmap="gray", vmin=0, vmax=1, interpolation="bilinear")
     if panel.uncertain is not None:
         _fill(axes, panel.uncertain > 0, UNCERTAIN, 0.6)
     for _, mask in _masks(panel.truth):
@@ -81,6 +85,20 @@ def draw_panel(axes: Axes, panel: Panel, limits: Limits, spacing: tuple[float, f
         outline(axes, mask, colour_of(value), linewidth=0.8)
     axes.set(xlim=limits[0], ylim=limits[1], aspect=spacing[1] / spacing[0], xticks=[], yticks=[], facecolor="black")
     axes.set_title(panel.title, fontsize=TEXT, pad=3)
+
+
+def grey_levels(image: Image) -> NDArray[np.float64]:
+    """An image from black, its 1st percentile, to white, its 99th.
+
+    Near a coil a scan may be so bright that all else is dark. Then shades are lifted until a quarter of the image is at
+    least as bright as DUSK, or until a dark shade is its own square root.
+    """
+    finite = np.nan_to_num(image.astype(np.float64), posinf=0.0, neginf=0.0)
+    low, high = np.percentile(finite, (1, 99))
+    grey: NDArray[np.float64] = ((finite - low) / (high - low if high > low else 1)).clip(0, 1)
+    bright = float(np.percentile(grey, 75))
+    power = log(DUSK) / log(bright) if NIGHT < bright < DUSK else 1.0
+    return grey ** max(power, 0.5)
 
 
 def legend(figure: Figure, classes: dict[int, str], *, uncertain: bool, truth: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a finished run left in its folder: settings, log, film, predictions and scores."""
+"""What a run left in its folder: settings, log, film, predictions and scores."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from coranet.evaluation.patients import read_patients
 
 Json = dict[str, Any]
 
+LOG = "log.jsonl"
+SCORES = "scores.csv"
+_TRAINED = "Give the folder that `coranet train --out` made"
+
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedRun:
@@ -28,6 +32,9 @@ class FinishedRun:
     log: tuple[Json, ...]
     """The lines of log.jsonl."""
     scores: Scores
+    """Of no row where its predictions are not scored."""
+    predictions: Path | None = None
+    """The folder of its predictions, where that is not `predictions` in its own."""
 
     @property
     def classes(self) -> dict[int, str]:
@@ -45,13 +52,23 @@ class FinishedRun:
         clock = [float(record["seconds"]) for record in self.log]
         return sum(now for now, then in pairwise([*clock, -1.0]) if then < now)
 
+    @property
+    def predicted(self) -> Path:
+        """The folder of its predictions."""
+        return self.predictions or self.folder / "predictions"
+
+    @property
+    def scored(self) -> bool:
+        """Whether there are scores of at least one object."""
+        return any(row.status != "absent" for row in self.scores.rows)
+
     def prediction(self, case: str) -> Path:
         """The file of predicted classes."""
-        return self.folder / "predictions" / f"{case}.nii.gz"
+        return self.predicted / f"{case}.nii.gz"
 
     def region(self, case: str, kind: str) -> Path:
         """The file of another map of a case: `conservative`, `radical` or `uncertain`."""
-        return self.folder / "predictions" / f"{case}_{kind}.nii.gz"
+        return self.predicted / f"{case}_{kind}.nii.gz"
 
 
 def patients_of(folder: Path, scores: Iterable[Scores]) -> dict[str, str]:
@@ -67,27 +84,44 @@ def read_runs(runs: Mapping[str, Path]) -> tuple[FinishedRun, ...]:
         InputError: a file is missing or broken, or two runs were not scored on the same cases.
     """
     assert runs
-    first, *others = (_read_run(name, folder) for name, folder in runs.items())
+    first, *others = (_checked(read_run(name, folder)) for name, folder in runs.items())
     for other in others:
-        if unshared := sorted(first.scores.by_case("dsc").keys() ^ other.scores.by_case("dsc").keys()):
-            message = f"is not about the same cases as {first.folder / 'scores.csv'}: {', '.join(unshared)}"
-            raise FileError(other.folder / "scores.csv", message, "Predict and score the same cases with both runs")
+        if unshared := unshared_cases(first, other):
+            message = f"is not about the same cases as {first.folder / SCORES}: {', '.join(unshared)}"
+            raise FileError(other.folder / SCORES, message, "Predict and score the same cases with both runs")
     return first, *others
 
 
-def _read_run(name: str, folder: Path) -> FinishedRun:
-    trained = "Give the folder that `coranet train --out` made"
-    settings = _read_lines(folder / "run.json", whole=True, remedy=trained)[0]
-    log = _read_lines(folder / "log.jsonl", whole=False, remedy=trained)
-    scores = folder / "scores.csv"
-    if not scores.exists():
-        remedy = f"Make it with `coranet evaluate {folder / 'predictions'} LABELS --out {scores}`"
-        raise FileError(scores, "does not exist", remedy)
-    run = FinishedRun(name=name, folder=folder, settings=settings, log=log, scores=Scores.read_csv(scores))
-    if not log:
-        raise FileError(folder / "log.jsonl", "is empty", "Finish the run with `coranet train --resume`")
-    if all(row.status == "absent" for row in run.scores.rows):
-        raise FileError(scores, "is about no object at all", "Score predictions against labels that show one")
+def read_run(name: str, folder: Path) -> FinishedRun:
+    """A run as far as it has come: its log and its scores may be empty.
+
+    Raises:
+        InputError: it has no settings, or a file is broken.
+    """
+    settings = _read_lines(folder / "run.json", whole=True)[0]
+    log = _read_lines(folder / LOG, whole=False) if (folder / LOG).exists() else ()
+    scores = Scores.read_csv(folder / SCORES) if (folder / SCORES).exists() else Scores(rows=())
+    return FinishedRun(name=name, folder=folder, settings=settings, log=log, scores=scores)
+
+
+def unshared_cases(first: FinishedRun, other: FinishedRun) -> list[str]:
+    """The cases that only one of two runs was scored on."""
+    return sorted(first.scores.by_case("dsc").keys() ^ other.scores.by_case("dsc").keys())
+
+
+def _checked(run: FinishedRun) -> FinishedRun:
+    """The run, if it has all that a comparison needs."""
+    if not run.log:
+        there = (run.folder / LOG).exists()
+        remedy = "Finish the run with `coranet train --resume`" if there else _TRAINED
+        raise FileError(run.folder / LOG, "is empty" if there else "does not exist", remedy)
+    if not run.scores.rows:
+        message = "has no row" if (run.folder / SCORES).exists() else "does not exist"
+        remedy = f"Make it with `coranet evaluate {run.predicted} LABELS --out {run.folder / SCORES}`"
+        raise FileError(run.folder / SCORES, message, remedy)
+    if not run.scored:
+        remedy = "Score predictions against labels that show one"
+        raise FileError(run.folder / SCORES, "is about no object at all", remedy)
     return run
 
 
@@ -100,11 +134,11 @@ def read_json(file: Path) -> Json:
     return _read_lines(file, whole=True, remedy="Delete it, and make it anew with `coranet reproduce`")[0]
 
 
-def _read_lines(file: Path, *, whole: bool, remedy: str) -> tuple[Json, ...]:
-    """The JSON of a file, or of each of its lines."""
+def _read_lines(file: Path, *, whole: bool, remedy: str = _TRAINED) -> tuple[Json, ...]:
+    """The JSON of a file, or of each of its lines; a last line that has no end is still being written."""
     try:
         text = file.read_text(encoding="utf-8")
-        return tuple(json.loads(part) for part in ([text] if whole else text.splitlines()))
+        return tuple(json.loads(part) for part in ([text] if whole else text.split("\n")[:-1]))
     except OSError as error:
         raise FileError(file, f"cannot be read ({error.strerror})", remedy) from error
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Runs repeated with several seeds, side by side."""
+"""Runs repeated with several seeds, side by side: the table that a comparison ends with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import mean, stdev
 from coranet.evaluation import Scores
 from coranet.files import write_atomically
 from coranet.metrics import Comparison, Summary, by_patient, compare, summarise
-from coranet.report.numbers import TableRow, csv_text, markdown, number, p_value
+from coranet.report.numbers import FACTS, MEASURES, TableRow, csv_text, markdown, number, p_value
 from coranet.report.run_files import FinishedRun, patients_of, read_runs
 
 
@@ -23,14 +23,12 @@ class Standing:
     """Mean DSC of every seed."""
     patients: Summary
     """DSC over patients."""
-    hd95_mm: float
+    measures: Mapping[str, float]
+    """The mean of every other one of `MEASURES`, over cases and seeds."""
+    facts: Mapping[str, float]
+    """The mean of each of `FACTS` over seeds."""
     ahead: Comparison | None
     """DSC of each patient against another run's; None for that run itself."""
-    steps: int
-    updates: int
-    images: int
-    seconds: float
-    """Of training, mean over seeds."""
 
     @property
     def std(self) -> float:
@@ -56,17 +54,14 @@ def standings(repeats: Sequence[Mapping[str, Path]], against: str | None = None)
 def _standing(name: str, runs: Sequence[FinishedRun], base: Sequence[FinishedRun]) -> Standing:
     patients = patients_of(runs[0].folder.parent, [run.scores for run in runs])
     dice, theirs = (by_patient(_over_seeds([run.scores for run in some], "dsc"), patients) for some in (runs, base))
-    ends = [run.log[-1] for run in runs]
+    means = [run.scores.mean() for run in runs]
     return Standing(
         name=name,
-        each=tuple(run.scores.mean()["dsc"].mean for run in runs),
+        each=tuple(one["dsc"].mean for one in means),
         patients=summarise(list(dice.values())),
-        hd95_mm=mean(run.scores.mean()["hd95_mm"].mean for run in runs),
+        measures={name: mean(one[name].mean for one in means) for name in MEASURES if name != "dsc"},
+        facts={title: mean(fact.of(run) for run in runs) for title, fact in FACTS.items()},
         ahead=None if name == base[0].name else compare(dice, theirs),
-        steps=ends[0]["step"],
-        updates=ends[0]["updates"],
-        images=ends[0]["images"],
-        seconds=mean(run.seconds for run in runs),
     )
 
 
@@ -85,11 +80,12 @@ def comparison_text(found: Sequence[Standing]) -> list[TableRow]:
         {
             **_dice_columns(one, _base_of(found)),
             "95 % over patients": f"{100 * one.patients.low:.1f} to {100 * one.patients.high:.1f}",
-            "HD95 mm": number(one.hd95_mm, 2),
-            "steps": str(one.steps),
-            "updates": str(one.updates),
-            "images": str(one.images),
-            "seconds": f"{one.seconds:.0f}",
+            **{
+                MEASURES[name].title: number(value, MEASURES[name].digits)
+                for name, value in one.measures.items()
+                if MEASURES[name].brief
+            },
+            **{title: number(value, FACTS[title].digits) for title, value in one.facts.items()},
         }
         for one in found
     ]
@@ -132,13 +128,10 @@ def _plain(one: Standing) -> dict[str, str | float]:
         "dsc_low": one.patients.low,
         "dsc_high": one.patients.high,
         **{f"ahead_{name}": ahead.get(name, "") for name in ("difference", "low", "high", "p")},
-        "hd95_mm": one.hd95_mm,
+        **one.measures,
         "seeds": len(one.each),
         "patients": one.patients.n,
-        "steps": one.steps,
-        "updates": one.updates,
-        "images": one.images,
-        "seconds": round(one.seconds, 1),
+        **{title: round(value, FACTS[title].digits + 1) for title, value in one.facts.items()},
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
 
 import numpy as np
 from matplotlib.colors import to_rgb
@@ -12,11 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from coranet.data.grid import through_plane_axis
-from coranet.data.prepare.cases import Preparation, plan
 from coranet.data.readers import Volume
-from coranet.report.paint import colour_of, square_around
+from coranet.report.paint import colour_of, grey_levels, square_around
+from coranet.report.upright import Array, upright, upright_spacing
 
-Array = NDArray[Any]
 Label = NDArray[np.uint8]
 
 SIDE = 200
@@ -27,7 +25,7 @@ _SAMPLE = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
+class UprightSlice:
     """One slice of a scan turned to right, front, up: arrays are `(X, Y)`."""
 
     image: Array
@@ -37,18 +35,18 @@ class Slice:
     count: int
 
 
-def choose_slice(volume: Volume, label: Label | None) -> Slice:
+def choose_slice(volume: Volume, label: Label | None) -> UprightSlice:
     """The slice with most of the label on it, the middle one where there is none."""
-    grid = plan(volume.geometry, Preparation())
-    axis = through_plane_axis(grid.turned_shape, grid.turned_spacing)
-    image = np.moveaxis(grid.turn(volume.array), axis, 0)
+    array, spacing = upright(volume.array, volume.geometry), upright_spacing(volume.geometry)
+    axis = through_plane_axis(array.shape, spacing)
+    image = np.moveaxis(array, axis, 0)
     count = len(image)
     index, turned = count // 2, None
     if label is not None and label.shape == volume.array.shape:
-        turned = np.moveaxis(grid.turn(label), axis, 0)
+        turned = np.moveaxis(upright(label, volume.geometry), axis, 0)
         index = int(np.argmax([np.count_nonzero(plane) for plane in turned])) if label.any() else index
-    x, y = (step for other, step in enumerate(grid.turned_spacing) if other != axis)
-    return Slice(
+    x, y = (step for other, step in enumerate(spacing) if other != axis)
+    return UprightSlice(
         image=np.nan_to_num(image[index].astype(np.float32)),
         label=None if turned is None else turned[index],
         spacing=(x, y),
@@ -57,19 +55,19 @@ def choose_slice(volume: Volume, label: Label | None) -> Slice:
     )
 
 
-def whole(cut: Slice) -> bytes:
+def whole(cut: UprightSlice) -> bytes:
     """The slice with its label's edges, as JPEG."""
-    return _jpeg(_painted(cut.image, cut.label, cut.spacing, _window(cut.image)))
+    return _jpeg(_painted(cut.image, cut.label, cut.spacing))
 
 
-def part(cut: Slice, *, edges: bool) -> bytes | None:
+def part(cut: UprightSlice, *, edges: bool) -> bytes | None:
     """The part about the label, with its edges or without; None where the slice shows no label."""
     if cut.label is None or not cut.label.any():
         return None
     limits = square_around(cut.label > 0, cut.spacing)
     low, high = np.ceil(limits[:, 0]).astype(int).clip(0), np.floor(limits[:, 1]).astype(int) + 1
     box = slice(low[0], max(low[0] + 1, high[0])), slice(low[1], max(low[1] + 1, high[1]))
-    return _jpeg(_painted(cut.image[box], cut.label[box] if edges else None, cut.spacing, _window(cut.image[box])))
+    return _jpeg(_painted(cut.image[box], cut.label[box] if edges else None, cut.spacing))
 
 
 def histogram(volume: Volume, label: Label | None) -> str:
@@ -105,29 +103,24 @@ def _curve(value: int, heights: Array) -> str:
     return f'<polyline points="{points}" {paint}/>'
 
 
-def _window(image: Array) -> tuple[float, float]:
-    low, high = np.percentile(image, (1, 99))
-    return float(low), float(high)
-
-
-def _painted(image: Array, label: Label | None, spacing: tuple[float, float], window: tuple[float, float]) -> Array:
+def _painted(image: Array, label: Label | None, spacing: tuple[float, float]) -> Array:
     """`(X, Y)` grey levels as `(rows, columns, 3)` bytes with the edges of classes in their colours; Y points up."""
-    low, high = window
-    grey = ((image - low) / (high - low if high > low else 1)).clip(0, 1) * 255
+    grey = grey_levels(image) * 255
     size = np.array(image.shape) * spacing
     width, height = (max(1, round(SIDE * float(side / size.max()))) for side in size)
-    picture = Image.fromarray(_upright(grey.astype(np.uint8)))
+    picture = Image.fromarray(_in_rows(grey.astype(np.uint8)))
     pixels = np.array(picture.resize((width, height), Image.Resampling.BILINEAR).convert("RGB"))
     if label is None:
         return pixels
-    classes = np.array(Image.fromarray(_upright(label)).resize((width, height), Image.Resampling.NEAREST))
+    classes = np.array(Image.fromarray(_in_rows(label)).resize((width, height), Image.Resampling.NEAREST))
     edge = _edge(classes)
     for value in np.unique(classes[edge]):
         pixels[edge & (classes == value)] = np.round(255 * np.array(to_rgb(colour_of(int(value)))))
     return pixels
 
 
-def _upright(image: Array) -> Array:
+def _in_rows(image: Array) -> Array:
+    """`(X, Y)` as rows from the top."""
     return np.ascontiguousarray(image.T[::-1])
 
 
