@@ -35,7 +35,8 @@ class Demo:
 
     def __call__(self) -> int:
         """Run it."""
-        from coranet.cli.show import TrainingDisplay, counting, say
+        from coranet.cli.display import TrainingDisplay
+        from coranet.cli.show import counting, say
         from coranet.report import seeds_text, table_text, write_report
         from coranet.runs import demonstration
 
