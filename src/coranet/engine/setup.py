@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -18,7 +18,6 @@ from coranet.errors import InputError
 from coranet.feed.batches import Batches, mix
 from coranet.feed.pools import CaseMemory, Pool
 from coranet.feed.residency import Room
-from coranet.feed.windows import Slices
 from coranet.nets import MakeNet
 from coranet.types import Batch, Progress
 
@@ -41,9 +40,8 @@ class Setup:
         """Load the scans and make the networks."""
         _set_arithmetic(run.accel, device)
         window, split = run.data.window, run.split
-        # An object invented in an empty slice must cost something.
-        whole = replace(window, keep="all") if isinstance(window, Slices) else window
         room = Room.of(device, run.accel.device_bytes, run.accel.host_bytes)
+        whole = window.whole()  # an object invented in an empty slice must cost something
         with memory_for(f"the scans on {device}", "Lower accel.device_bytes or accel.host_bytes (--set)."):
             labelled = Pool.load(store, split.labelled, window, room, labelled=True)
             unlabelled = Pool.load(store, split.unlabelled, window, room, labelled=False) if split.unlabelled else None

@@ -196,11 +196,11 @@ def _split(
 
 def _in_words(run: Run, device: torch.device) -> str:
     """What was chosen, for a person to see."""
-    size, voxels = " x ".join(map(str, run.data.window.size)), "pixels" if run.data.window.dims == 2 else "voxels"
+    size = " x ".join(map(str, run.data.window.size))
     labelled, unlabelled = run.train.batch
     networks = f"{run.method.objects} binary networks: " if isinstance(run.method, OneVsRest) else ""
     return (
-        f"{networks}{run.net.body} of {run.net.width} channels and {run.net.levels} levels, windows of {size} {voxels}, "
+        f"{networks}{run.net.body} of {run.net.width} channels and {run.net.levels} levels, windows of {size} {run.data.window.points}, "
         f"{labelled} labelled + {unlabelled} unlabelled a step, {run.accel.precision} on {device.type}; cases: "
         f"{len(run.split.labelled)} labelled, {len(run.split.unlabelled)} unlabelled, {len(run.split.val)} for validation."
     )
