@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from coranet import kernels
 from coranet.nets import MakeNet, Net, fuse
-from coranet.nets.fused import read_heads
+from coranet.nets.layers import read_heads
 
 gpu = [pytest.mark.gpu, pytest.mark.skipif(not kernels.available(), reason="no GPU with Triton")]
 HEADS = {"main": 3, "con": 2, "rad": 2}
