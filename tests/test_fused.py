@@ -168,6 +168,23 @@ class TestKernels:
         assert calls == [48]
 
 
+@pytest.mark.parametrize("convolutions", [1, 2])
+def test_heads_whose_first_convolutions_are_one_say_the_same(monkeypatch, convolutions):
+    _, whole = twins("unet", 2, "batch", convolutions)
+    heads, x = list(whole.heads.values()), torch.randn(2, 4, 8, 8)
+    whole.eval()
+    apart, seen = [head(x) for head in heads], []
+
+    def together(convolutions, x):
+        seen.append(len(convolutions))
+        return [F.conv2d(x, one.weight, None, one.stride, one.padding) for one in convolutions]
+
+    monkeypatch.setattr("coranet.nets.fused.conv_together", together)
+    for mine, theirs in zip(read_heads(heads, x), apart, strict=True):
+        torch.testing.assert_close(mine, theirs)
+    assert seen == [len(heads)]
+
+
 def test_what_does_not_fit_is_computed_plainly():
     _, whole = twins("unet", 2, "batch", 1)
     assert not isinstance(whole.encoder[0], nn.Identity)

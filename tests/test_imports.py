@@ -1,8 +1,13 @@
 """The house as a graph: no cycle of imports, whoever hides them where, and no name said twice."""
 
 import ast
+import importlib
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from pathlib import Path
+
+import pytest
 
 import coranet
 
@@ -79,3 +84,24 @@ def test_a_class_s_name_says_which_class_it_is():
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(name)
     assert {name: where for name, where in places.items() if len(where) > 1 and name not in DOUBLES} == {}
+
+
+ROOMS = {name: file for name, file in MODULES.items() if file.name == "__init__.py" and name != "coranet"}
+BARE = {"coranet.paper", "coranet.data.doctor", "coranet.data.prepare"}
+"""Rooms that do not say yet what they offer. This list only ever gets shorter."""
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS.keys() - BARE))
+def test_a_room_says_what_lives_there_and_what_it_offers(room):
+    tree = ast.parse(ROOMS[room].read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree)
+    module = importlib.import_module(room)
+    assert all(hasattr(module, name) for name in module.__all__)
+    assert not [name for name in module.__all__ if f"{room}.{name}" in MODULES]  # a name for two things
+
+
+def test_what_only_reads_files_loads_no_network():
+    rooms = ["data", "data.splits", "data.datasets", "evaluation", "metrics", "report", "runs", "cli.show"]
+    code = "".join(f"import coranet.{room}\nassert 'torch' not in sys.modules, {room!r}\n" for room in rooms)
+    done = subprocess.run([sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

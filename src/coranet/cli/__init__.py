@@ -1,4 +1,4 @@
-"""The command `coranet`: one file a verb, and nothing heavy imported before it is known which one."""
+"""The command `coranet`: one file a verb. Nothing heavy is imported before it is known which one."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from coranet.cli.split import SplitVerb
 from coranet.cli.train import Train
 from coranet.errors import InputError
 from coranet.version import __version__
+
+__all__ = ["VERBS", "main"]
 
 
 class Verb(Protocol):
