@@ -24,6 +24,7 @@ from rows import RESULTS, Report, Row
 from torch import nn
 from work import Steps, last_phase, make_store, make_trainer, milliseconds
 
+from coranet.engine.film import Film
 from coranet.engine.run import Accel
 from coranet.engine.step import progress
 from coranet.engine.trainer import Trainer
@@ -52,11 +53,11 @@ class PlainLoop:
         )
         self.optimizer = torch.optim.Adam(self.nets["student"].parameters(), run.optim.lr, run.optim.betas)
         self.trainer, self.step = trainer, stretch.start
-        self.at = progress(stretch.start, run.train.steps, trainer.epoch, stretch, CPU)
+        self.at = progress(stretch.start, run.train.steps, trainer.setup.epoch, stretch, CPU)
 
     def __call__(self) -> None:
         """One step."""
-        batch = self.trainer.batches.at(self.step, self.trainer.memory)
+        batch = self.trainer.setup.batches.at(self.step, self.trainer.state.memory)
         self.step += 1
         student, teacher = self.nets["student"].train(), self.nets["teacher"]
         for update in self.method.objectives(self.at.phase):
@@ -102,7 +103,7 @@ def step(report: Report) -> None:
             began = time.monotonic()
             target = Path(folder) / f"whole-{name}"
             target.mkdir()
-            Trainer(replace(run, accel=accel), store, target, CPU).fit()
+            Trainer(replace(run, accel=accel), store, target, CPU, [Film(target)]).fit()
             whole[name] = time.monotonic() - began
         report.add(
             Row(
@@ -153,7 +154,7 @@ def grown(axis: str, value: int) -> dict[str, float]:
         )
         loaded = time.monotonic()
         work = Steps(trainer, warm_up=2)
-        refreshed = milliseconds(lambda: trainer._refresh(0), CPU, repeats=1)
+        refreshed = milliseconds(lambda: trainer.refresh(0), CPU, repeats=1)
         return {
             "load_s": loaded - made,
             "step_ms": milliseconds(work, CPU, repeats=3, inner=3),

@@ -135,7 +135,7 @@ def steps(bench: Bench) -> None:
 def shares(bench: Bench) -> None:
     """What of the paper's 130 epochs on 1,600 slices is not self-training, and how long they take."""
     trainer = bench.trainer("2d", method=CoraNet(), net=Net(), window=SLICE, batch=(4, 4), augment=Augment())
-    before = trainer.timeline[0]
+    before = trainer.setup.timeline[0]
 
     def pretrain(at: list[int] = [0]) -> None:  # noqa: B006 - counts its own calls
         trainer.step(at[0], before)
@@ -145,12 +145,12 @@ def shares(bench: Bench) -> None:
         pretrain()
     first = milliseconds(pretrain, GPU, repeats=3, inner=10)
     after = Steps(trainer, warm_up=1)  # with a refresh
-    refresh = milliseconds(lambda: trainer._refresh(0), GPU, repeats=3)
+    refresh = milliseconds(lambda: trainer.refresh(0), GPU, repeats=3)
     for _ in range(6):
         after()
     second = milliseconds(after, GPU, repeats=3, inner=10)
-    epoch = trainer.epoch
-    assert trainer.unlabelled is not None
+    epoch = trainer.setup.epoch
+    assert trainer.setup.unlabelled is not None
     check = refresh * 0.2  # validation cases, a fifth as many as unlabelled ones, ten times over the run
     times = {"pre": 30 * epoch * first, "self": 100 * epoch * second, "relabel": 20 * refresh, "check": 10 * check}
     total = sum(times.values())
@@ -160,14 +160,14 @@ def shares(bench: Bench) -> None:
             value=1 - times["self"] / total,
             unit="of a run",
             what=f"pre-training {times['pre'] / total:.3f}, relabelling {times['relabel'] / total:.3f}, evaluation "
-            f"{times['check'] / total:.3f}; {len(trainer.unlabelled)} unlabelled slices",
+            f"{times['check'] / total:.3f}; {len(trainer.setup.unlabelled)} unlabelled slices",
             must=0.15,
         )
     )
     bench.report.add(
         Row(
             name="coranet2d_run_minutes",
-            value=total / 60_000 * 1312 / 2 / len(trainer.unlabelled),
+            value=total / 60_000 * 1312 / 2 / len(trainer.setup.unlabelled),
             unit="min",
             what="130 epochs of 1,312 slices, as many as ACDC has, half of them labelled: extrapolated from timed steps",
             peer=2.863 * 60,

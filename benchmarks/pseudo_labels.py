@@ -17,30 +17,31 @@ import numpy as np
 import torch
 
 from coranet.data.readers import nifti
+from coranet.engine.log import Listener, Refresh
 from coranet.engine.trainer import Trainer
 from coranet.runs.demonstration import Demo, prepare_demo
 from coranet.runs.launch import make_run
 from coranet.runs.options import Options
 
 
-class Watched(Trainer):
-    """A trainer that notes, at every refresh, how its pseudo-labels compare with the truth."""
+class TruthWatch(Listener):
+    """Notes, at every refresh, how pseudo-labels compare with the truth."""
 
-    truth: torch.Tensor
-    rows: list[dict[str, float]]
+    def __init__(self, truth: torch.Tensor) -> None:
+        self.truth = truth
+        self.rows: list[dict[str, float]] = []
 
-    def _refresh(self, step: int) -> None:
-        super()._refresh(step)
-        assert self.memory is not None
-        label, certain = torch.stack(self.memory["label"]), torch.stack(self.memory["certain"]).bool()
+    def on_refresh(self, refresh: Refresh) -> None:
+        """One more row."""
+        label, certain = torch.stack(refresh.memory["label"]), torch.stack(refresh.memory["certain"]).bool()
         wrong = label != self.truth
         dice = []
-        for value in range(1, self.run.classes):
+        for value in range(1, refresh.run.classes):
             mine, theirs = label == value, self.truth == value
             dice.append(float(2 * (mine & theirs).sum() / (mine.sum() + theirs.sum())))
         self.rows.append(
             {
-                "step": step,
+                "step": refresh.step,
                 "dice": round(100 * float(np.mean(dice)), 2),
                 "wrong_percent": round(100 * float(wrong.float().mean()), 3),
                 "uncertain_percent": round(100 * float((~certain).float().mean()), 3),
@@ -54,13 +55,11 @@ def watch(demo: Demo, method: str) -> list[dict[str, float]]:
     """Train one method and return a row for each refresh."""
     options = Options(method=method, steps=demo.steps, seed=demo.seed, device="cpu", cache=demo.out / "cache")
     run, store = make_run(demo.data, options, torch.device("cpu"))
+    volumes = [nifti.read(demo.data / "labelsHidden" / f"{case}.nii.gz").array for case in run.split.unlabelled]
+    watching = TruthWatch(torch.from_numpy(np.concatenate([np.moveaxis(volume, 2, 0) for volume in volumes])))
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Watched(run, store, Path(folder), torch.device("cpu"))
-        trainer.rows = []
-        volumes = [nifti.read(demo.data / "labelsHidden" / f"{case}.nii.gz").array for case in run.split.unlabelled]
-        trainer.truth = torch.from_numpy(np.concatenate([np.moveaxis(volume, 2, 0) for volume in volumes]))
-        trainer.fit()
-        return trainer.rows
+        Trainer(run, store, Path(folder), torch.device("cpu"), [watching]).fit()
+    return watching.rows
 
 
 def main() -> None:

@@ -89,7 +89,7 @@ def make_trainer(
 
 def last_phase(trainer: Trainer) -> Stretch:
     """The phase in which unlabelled images count."""
-    return trainer.timeline[-1]
+    return trainer.setup.timeline[-1]
 
 
 def wait(device: torch.device) -> None:

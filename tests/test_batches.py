@@ -574,14 +574,18 @@ def test_training_and_prediction_are_the_same_from_either_order_of_voxels(scans,
         folder = tmp_path / str(number)
         folder.mkdir()
         trainer = Trainer(replace(run, accel=replace(run.accel, host_bytes=host_bytes)), store, folder, CPU)
-        for stretch in trainer.timeline:
+        for stretch in trainer.setup.timeline:
             for step in range(stretch.start, min(stretch.start + 2, stretch.stop)):
                 trainer.step(step, stretch)
-        predictor = trainer.predictor()
-        weights = [value for net in trainer.nets.values() for value in net.state_dict().values()]
-        said = [part.probabilities for pool in (trainer.unlabelled, trainer.val) for *_, part in predictor.over(pool)]
-        found.append([*weights, *trainer.memory.flat.values(), *said])
-        assert trainer.memory.flat
+        predictor = trainer.setup.predictor()
+        weights = [value for net in trainer.setup.nets.values() for value in net.state_dict().values()]
+        said = [
+            part.probabilities
+            for pool in (trainer.setup.unlabelled, trainer.setup.val)
+            for *_, part in predictor.over(pool)
+        ]
+        found.append([*weights, *trainer.state.memory.flat.values(), *said])
+        assert trainer.state.memory.flat
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
 

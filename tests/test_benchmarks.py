@@ -90,6 +90,6 @@ def test_what_is_measured_can_be_trained(bench, tmp_path):
         accel=work.EXACT,
     )
     assert trainer.run.data.unit > 0
-    before = [value.clone() for value in trainer.nets["student"].parameters()]
+    before = [value.clone() for value in trainer.setup.nets["student"].parameters()]
     work.Steps(trainer, warm_up=2)
-    assert not all(map(torch.equal, before, trainer.nets["student"].parameters()))
+    assert not all(map(torch.equal, before, trainer.setup.nets["student"].parameters()))

@@ -30,8 +30,7 @@ HOMES = [
     "coranet.uncertainty",
     "coranet.nets",
     "coranet.engine.run",
-    "coranet.feed.augmentation",
-    "coranet.feed.batches",
+    "coranet.feed",
 ]
 """Where the classes live whose fields are settings."""
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from coranet import kernels
 from coranet.nets import MakeNet, Net, fuse
-from coranet.nets.fused import read_heads
+from coranet.nets.layers import read_heads
 
 gpu = [pytest.mark.gpu, pytest.mark.skipif(not kernels.available(), reason="no GPU with Triton")]
 HEADS = {"main": 3, "con": 2, "rad": 2}
@@ -166,6 +166,23 @@ class TestKernels:
         with torch.autocast("cuda", torch.bfloat16):
             read_heads(list(whole.heads.values()), half(1, 16, 8, 8, 8))
         assert calls == [48]
+
+
+@pytest.mark.parametrize("convolutions", [1, 2])
+def test_heads_whose_first_convolutions_are_one_say_the_same(monkeypatch, convolutions):
+    _, whole = twins("unet", 2, "batch", convolutions)
+    heads, x = list(whole.heads.values()), torch.randn(2, 4, 8, 8)
+    whole.eval()
+    apart, seen = [head(x) for head in heads], []
+
+    def together(convolutions, x):
+        seen.append(len(convolutions))
+        return [F.conv2d(x, one.weight, None, one.stride, one.padding) for one in convolutions]
+
+    monkeypatch.setattr("coranet.nets.fused.conv_together", together)
+    for mine, theirs in zip(read_heads(heads, x), apart, strict=True):
+        torch.testing.assert_close(mine, theirs)
+    assert seen == [len(heads)]
 
 
 def test_what_does_not_fit_is_computed_plainly():

@@ -185,23 +185,23 @@ def test_auto_windows_ct_and_evens_out_spacing():
 
 
 def test_an_epoch_is_the_larger_set_s(scans, small, tmp_path):
-    from coranet.engine.trainer import Trainer
+    from coranet.engine.setup import Setup
 
     run, store = make_run(scans, small(val=0), torch.device("cpu"))
-    trainer = Trainer(run, store, tmp_path, torch.device("cpu"))
-    assert trainer.batches.epoch == (-(-9 // 2), -(-12 // 2))
-    assert trainer.epoch == 6
+    setup = Setup.of(run, store, torch.device("cpu"))
+    assert setup.batches.epoch == (-(-9 // 2), -(-12 // 2))
+    assert setup.epoch == 6
 
 
 def test_every_image_of_a_pool_is_predicted_once_at_its_own_size(scans, small, finished, tmp_path):
     """Padded together or cut by size, an image's prediction is the one it gets alone."""
-    from coranet.engine.trainer import Trainer
+    from coranet.engine.setup import Setup
 
     run, store = make_run(scans, small(val=0), torch.device("cpu"))
-    trainer = Trainer(run, store, tmp_path, torch.device("cpu"))
-    pool = trainer.unlabelled
+    setup = Setup.of(run, store, torch.device("cpu"))
+    pool = setup.unlabelled
     pool = replace(pool, images=(pool.images[0][:, :20, :28], *pool.images[1:]))
-    predictor = trainer.predictor()
+    predictor = setup.predictor()
     for size in ((32, 32), (16, 16)):
         chosen = replace(predictor, window=replace(predictor.window, size=size))
         seen = []

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coranet.data.store import Store
+from coranet.engine.log import Listener
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.feed.case_maps import read_maps, soft_maps
@@ -250,11 +251,8 @@ class _Stopped(KeyboardInterrupt):
     pass
 
 
-class _Cut:
-    def begin(self, plan):
-        pass
-
-    def record(self, record):
+class _Cut(Listener):
+    def on_record(self, record):
         raise _Stopped
 
 

@@ -18,6 +18,7 @@ import torch
 from coranet.data.readers import nifti
 from coranet.engine import checkpoint
 from coranet.engine.run import Run
+from coranet.engine.setup import Setup
 from coranet.engine.trained import Trained
 from coranet.engine.trainer import Trainer
 from coranet.errors import DivergenceError, InputError
@@ -363,7 +364,7 @@ def test_graphs_are_for_gpus(scans, small, tmp_path):
 def test_a_step_knows_how_far_the_scans_spread(scans, small, tmp_path, preset, normalised):
     """The paper's scans are brought to [0, 1], and noise on them must be as much less."""
     run, store = make_run(scans, small(preset=preset), torch.device("cpu"))
-    batch = Trainer(run, store, tmp_path, torch.device("cpu")).batches.at(0)
+    batch = Setup.of(run, store, torch.device("cpu")).batches.at(0)
     deviations = [store.image(name).std() for name in run.split.labelled]
     expected = 1.0 if normalised else pytest.approx(sum(deviations) / len(deviations))
     assert batch.labelled.unit == batch.unlabelled.unit == expected
@@ -380,7 +381,7 @@ def test_denormals_are_flushed_while_a_step_learns_and_only_then(scans, small, t
     trainer = Trainer(run, store, tmp_path, torch.device("cpu"))
     seen, learn = [], trainer.learn
     trainer.learn = lambda *work: (seen.append(vanishes()), learn(*work))[1]
-    trainer.step(0, trainer.timeline[0])
+    trainer.step(0, trainer.setup.timeline[0])
     assert seen == [flush]
     assert not vanishes()
 

@@ -142,16 +142,16 @@ def test_the_released_code_s_preset(volumes, options, tmp_path):
         data=replace(run.data, window=replace(run.data.window, size=(16, 20, 12), stride=None)),
     )
     trainer = Trainer(small, store, tmp_path, CPU)
-    assert {tuple(image.shape) for image in trainer.unlabelled.images} == {(1, 16, 20, 12)}
-    assert {tuple(image.shape) for image in trainer.labelled.images} == {(1, 32, 28, 24)}
-    centre = store.image(trainer.unlabelled.cases[0])[:, 8:24, 4:24, 6:18]
-    assert np.array_equal(trainer.unlabelled.images[0].numpy(), centre)
-    first, second = (trainer.batches.at(step).unlabelled.image for step in (0, 1))
+    assert {tuple(image.shape) for image in trainer.setup.unlabelled.images} == {(1, 16, 20, 12)}
+    assert {tuple(image.shape) for image in trainer.setup.labelled.images} == {(1, 32, 28, 24)}
+    centre = store.image(trainer.setup.unlabelled.cases[0])[:, 8:24, 4:24, 6:18]
+    assert np.array_equal(trainer.setup.unlabelled.images[0].numpy(), centre)
+    first, second = (trainer.setup.batches.at(step).unlabelled.image for step in (0, 1))
     crops = {tuple(image.flatten().tolist()) for image in (*first, *second)}
     assert len(crops) == 4  # of four volumes, whatever the step
-    assert trainer.epoch == 1
-    trainer._refresh(0)
-    assert [tuple(m.shape) for m in trainer.memory["label"]] == [(16, 20, 12)] * 4
+    assert trainer.setup.epoch == 1
+    trainer.refresh(0)
+    assert [tuple(m.shape) for m in trainer.state.memory["label"]] == [(16, 20, 12)] * 4
 
 
 # Training
@@ -197,9 +197,11 @@ def test_resuming_on_volumes_gives_the_same_weights_to_the_bit(volumes, options,
     run, store = make_run(volumes, options(classes=kind), CPU)
     trainer = Trainer(run, store, part, CPU)
     part.mkdir()
-    while trainer.done < 4:
-        trainer.step(trainer.done, next(s for s in trainer.timeline if s.start <= trainer.done < s.stop))
-        trainer.done += 1
+    while trainer.state.done < 4:
+        trainer.step(
+            trainer.state.done, next(s for s in trainer.setup.timeline if s.start <= trainer.state.done < s.stop)
+        )
+        trainer.state.done += 1
     trainer.save()
     run.write(part)
     train(volumes, part, options(classes=kind), resume=True)
@@ -246,11 +248,11 @@ def test_the_estimate_counts_windows(volumes, options, tmp_path):
     """Of volumes larger than a window, nothing whole is predicted beforehand, and nothing that is not done is counted."""
     run, store = make_run(volumes, options(patch=(8, 8, 12), method="supervised"), CPU)
     trainer = Trainer(run, store, tmp_path, CPU)
-    predictor = trainer.predictor()
-    assert predictor.windows(trainer.unlabelled) == 4 * 7 * 6 * 3
+    predictor = trainer.setup.predictor()
+    assert predictor.windows(trainer.setup.unlabelled) == 4 * 7 * 6 * 3
     seen = []
-    trainer.nets["student"].register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
-    estimate_seconds(trainer)
+    trainer.setup.nets["student"].register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
+    estimate_seconds(trainer.setup)
     assert sum(seen) < 40  # a few windows and two steps
 
 
@@ -258,13 +260,13 @@ def test_relabelling_predicts_whole_volumes_at_half_a_window(volumes, options, t
     run, store = make_run(volumes, options(preset="paper", patch=(16, 16, 12)), CPU)
     trainer = Trainer(run, store, tmp_path, CPU)
     assert run.data.window.stride == (16, 16, 4)
-    assert trainer.predictor().stride is None  # half a window
-    trainer._refresh(0)
-    shapes = {tuple(kept.shape) for name in ("label", "certain") for kept in trainer.memory[name]}
+    assert trainer.setup.predictor().stride is None  # half a window
+    trainer.refresh(0)
+    shapes = {tuple(kept.shape) for name in ("label", "certain") for kept in trainer.state.memory[name]}
     assert shapes == {(32, 28, 24)}
-    whole = trainer.predictor()(trainer.unlabelled.images[0].unsqueeze(0))
-    assert torch.equal(trainer.memory["label"][0].long(), whole.probabilities.argmax(dim=1)[0])
-    assert torch.equal(trainer.memory["certain"][0].bool(), whole.regions.certain[0])
+    whole = trainer.setup.predictor()(trainer.setup.unlabelled.images[0].unsqueeze(0))
+    assert torch.equal(trainer.state.memory["label"][0].long(), whole.probabilities.argmax(dim=1)[0])
+    assert torch.equal(trainer.state.memory["certain"][0].bool(), whole.regions.certain[0])
 
 
 # Predicting

@@ -1,4 +1,4 @@
-"""The command `coranet`: one file a verb, and nothing heavy imported before it is known which one."""
+"""The command `coranet`: one file a verb. Nothing heavy is imported before it is known which one."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from typing import Protocol, get_args
 import tyro
 
 from coranet.cli.compare import Compare
-from coranet.cli.demo import Demo
-from coranet.cli.doctor import Doctor
-from coranet.cli.evaluate import Evaluate
-from coranet.cli.methods import Methods
-from coranet.cli.predict import Predict
+from coranet.cli.demo import DemoVerb
+from coranet.cli.doctor import DoctorVerb
+from coranet.cli.evaluate import EvaluateVerb
+from coranet.cli.methods import MethodsVerb
+from coranet.cli.predict import PredictVerb
 from coranet.cli.prepare import Kind, Prepare
 from coranet.cli.report import Report
 from coranet.cli.reproduce import Reproduce
-from coranet.cli.split import Split
+from coranet.cli.split import SplitVerb
 from coranet.cli.train import Train
 from coranet.errors import InputError
 from coranet.version import __version__
+
+__all__ = ["VERBS", "main"]
 
 
 class Verb(Protocol):
@@ -31,17 +33,17 @@ class Verb(Protocol):
 
 
 VERBS: dict[str, Callable[..., Verb]] = {
-    "demo": Demo,
-    "doctor": Doctor,
+    "demo": DemoVerb,
+    "doctor": DoctorVerb,
     "prepare": Prepare,
-    "split": Split,
+    "split": SplitVerb,
     "train": Train,
-    "predict": Predict,
-    "evaluate": Evaluate,
+    "predict": PredictVerb,
+    "evaluate": EvaluateVerb,
     "compare": Compare,
     "reproduce": Reproduce,
     "report": Report,
-    "methods": Methods,
+    "methods": MethodsVerb,
 }
 
 ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and see what is uncertain.

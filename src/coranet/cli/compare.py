@@ -109,7 +109,8 @@ class Compare:
 
 def run_alone(made: Comparison, job: Job) -> str | None:
     """One job in this process, shown as it goes; returns its error."""
-    from coranet.cli.show import TrainingDisplay, counting, say
+    from coranet.cli.display import TrainingDisplay
+    from coranet.cli.show import counting, say
     from coranet.runs.jobs import attempt
 
     with counting() as on_progress, TrainingDisplay(f"{job.row}, seed {job.seed}: ") as display:

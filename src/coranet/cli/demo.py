@@ -12,7 +12,7 @@ from coranet.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demo:
+class DemoVerb:
     """See it work: train on generated scans of 44 patients, 4 of them labelled, and compare.
 
     Trains the same network on the labels alone, by CoraNet and by its repaired variant, for the same number of steps,
@@ -35,7 +35,8 @@ class Demo:
 
     def __call__(self) -> int:
         """Run it."""
-        from coranet.cli.show import TrainingDisplay, counting, say
+        from coranet.cli.display import TrainingDisplay
+        from coranet.cli.show import counting, say
         from coranet.report import seeds_text, table_text, write_report
         from coranet.runs import demonstration
 

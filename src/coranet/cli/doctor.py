@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doctor:
+class DoctorVerb:
     """Read a whole dataset and list every problem at once, each with its remedy.
 
     Exits 1 where training would be refused, 0 where there are warnings only.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate:
+class EvaluateVerb:
     """Score label maps against the truth, per case and per class.
 
     Dice, Jaccard, precision, recall, Hausdorff distances and mean surface distance, in voxels and millimetres, with

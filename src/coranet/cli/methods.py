@@ -9,7 +9,7 @@ import tyro
 
 
 @dataclass(frozen=True, kw_only=True)
-class Methods:
+class MethodsVerb:
     """List the methods there are, or one with its equations and fields.
 
     For each: its paper, what it does with unlabelled pixels of high and of low confidence, its networks with their weights,

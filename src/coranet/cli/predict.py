@@ -10,7 +10,7 @@ import tyro
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predict:
+class PredictVerb:
     """Label scans with a trained run, and mark what is uncertain.
 
     For each scan: <case>.nii.gz, the label map, and <case>_uncertain.nii.gz, 1 where it should be looked at: where the

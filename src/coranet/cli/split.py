@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class SplitVerb:
     """Write down which cases are labelled, unlabelled, for validation and for test: by patient.
 
     Either a published protocol by its name, or a draw: --ratio 1:4 labels one patient for every four that are not. The

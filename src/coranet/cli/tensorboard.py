@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from coranet.engine.log import Plan, Record
+from coranet.engine.log import Listener, Plan, Record
 from coranet.errors import InputError
 
 
-class TensorBoard:
+class TensorBoard(Listener):
     """Terms, measures, rate and validation Dice as curves."""
 
     def __init__(self, folder: Path) -> None:
@@ -22,11 +22,11 @@ class TensorBoard:
         self.make: Any = SummaryWriter
         self.folder = folder / "tensorboard"
 
-    def begin(self, plan: Plan) -> None:
+    def on_begin(self, plan: Plan) -> None:
         """Open the file, once the run folder is known to be good."""
         self.writer = self.make(str(self.folder))
 
-    def record(self, record: Record) -> None:
+    def on_record(self, record: Record) -> None:
         """One point on each curve."""
         curves = {
             **{f"terms/{name}": value for name, value in record.terms.items()},

@@ -79,7 +79,8 @@ class Train:
 
     def __call__(self) -> int:
         """Train."""
-        from coranet.cli.show import TrainingDisplay, counting, say
+        from coranet.cli.display import TrainingDisplay
+        from coranet.cli.show import counting, say
         from coranet.engine.log import Listener
         from coranet.engine.signals import Interrupted
         from coranet.runs.launch import train

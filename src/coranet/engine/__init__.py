@@ -1,1 +1,11 @@
-"""The only training loop, what it reads and what it leaves behind."""
+"""The only training loop: the run it is told to make, its state on disk, and the events that listeners hear.
+
+Predicting with a finished run is in `trained`, which reads scans and is not loaded by those who only train.
+"""
+
+from coranet.engine.log import Listener
+from coranet.engine.predictor import Predictor
+from coranet.engine.run import Run
+from coranet.engine.trainer import Trainer
+
+__all__ = ["Listener", "Predictor", "Run", "Trainer"]

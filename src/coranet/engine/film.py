@@ -9,13 +9,28 @@ from typing import Any
 import numpy as np
 import torch
 
+from coranet.engine.log import Check, Listener
 from coranet.engine.predictor import Predictor
 from coranet.feed.pools import Pool
 from coranet.files import write_atomically
 from coranet.ops.warp import cut
 
 
-def keep_picture(path: Path, pool: Pool, predictor: Predictor) -> None:
+class Film(Listener):
+    """Keeps a picture in `film/<step>.npz` of a run folder at every check."""
+
+    def __init__(self, run_folder: Path) -> None:
+        self.folder = run_folder / "film"
+
+    def on_check(self, check: Check) -> None:
+        """One more picture."""
+        self.folder.mkdir(exist_ok=True)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **picture(check.pool, check.predictor))
+        write_atomically(self.folder / f"{check.step:07d}.npz", buffer.getvalue())
+
+
+def picture(pool: Pool, predictor: Predictor) -> dict[str, Any]:
     """The middle slice of the pool's first case: image, prediction, uncertain region and what else there is to see.
 
     Of a volume one window is predicted, the one in its middle.
@@ -30,11 +45,8 @@ def keep_picture(path: Path, pool: Pool, predictor: Predictor) -> None:
     maps = {"prediction": prediction.probabilities.argmax(dim=1)}
     if prediction.regions is not None:
         maps |= {"uncertain": prediction.regions.uncertain, **prediction.regions.maps}
-    planes: dict[str, Any] = {name: _plane(values[0].to(torch.uint8)) for name, values in maps.items()}
-    path.parent.mkdir(exist_ok=True)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, image=_plane(image[0]), case=pool.cases[at], slice=shown, **planes)
-    write_atomically(path, buffer.getvalue())
+    planes = {name: _plane(values[0].to(torch.uint8)) for name, values in maps.items()}
+    return {"image": _plane(image[0]), "case": pool.cases[at], "slice": shown, **planes}
 
 
 def _plane(array: torch.Tensor) -> Any:

@@ -1,19 +1,44 @@
-"""What a run tells while it trains: lines of log.jsonl, and listeners that show them."""
+"""What a run tells while it trains: events, which listeners hear, and lines of log.jsonl."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from coranet.data.store import Store
+from coranet.engine.predictor import Predictor
+from coranet.engine.run import Run
 from coranet.errors import DivergenceError, InputError
+from coranet.feed.pools import CaseMemory, Pool
 from coranet.files import write_atomically
+from coranet.types import Prediction
+
+
+class Clock:
+    """The time that training takes."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since it began, pauses left out."""
+        return round(time.monotonic() - self.began, 3)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Work in the block is no part of what training takes."""
+        paused = time.monotonic()
+        yield
+        self.began += time.monotonic() - paused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,21 +76,61 @@ class Plan:
     """Phase, first step, steps in it."""
 
 
-class Listener(Protocol):
-    """Who wants to know."""
+@dataclass(frozen=True, kw_only=True)
+class Refresh:
+    """Maps of unlabelled images are made anew, to be learnt from in this step and those after it."""
 
-    def begin(self, plan: Plan) -> None:
+    step: int
+    run: Run
+    pool: Pool
+    """The unlabelled images."""
+    memory: CaseMemory
+    """What is kept of them."""
+    clock: Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """Validation cases were just scored, where there are some."""
+
+    step: int
+    """Steps done."""
+    pool: Pool
+    """Images to look at: the unlabelled ones, or the labelled ones where there are no others."""
+    predictor: Predictor
+    """What the method would predict with right now."""
+
+
+class Listener:
+    """Who wants to know. An event that a listener says nothing about passes it by; all are told in the order given."""
+
+    marks: Mapping[str, str] = {}
+    """What run.json says of a training that this listener changes."""
+
+    def on_open(self, run: Run, store: Store) -> None:
+        """Before scans are loaded."""
+
+    def on_begin(self, plan: Plan) -> None:
         """Before the first step."""
 
-    def record(self, record: Record) -> None:
+    def on_record(self, record: Record) -> None:
         """After some steps."""
+
+    def on_prediction(self, refresh: Refresh, index: Tensor, planes: slice, prediction: Prediction) -> None:
+        """During a refresh: some images, or some planes of their first axis, were predicted."""
+
+    def on_refresh(self, refresh: Refresh) -> None:
+        """At the end of a refresh, before its maps are saved and learnt from: the memory may be changed here."""
+
+    def on_check(self, check: Check) -> None:
+        """A few times over the run."""
 
 
 class Journal:
     """Gathers terms on the device and reads them all at once: the only place where a step's values are waited for."""
 
-    def __init__(self, path: Path, listeners: Sequence[Listener]) -> None:
-        self.path, self.listeners = path, listeners
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.steps: list[int] = []
         self.rows: list[dict[str, Tensor]] = []
         self.measured: list[dict[str, Tensor]] = []
@@ -89,8 +154,6 @@ class Journal:
                 file.write(json.dumps(asdict(record)) + "\n")
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written ({error.strerror}). Make room and resume.") from error
-        for listener in self.listeners:
-            listener.record(record)
 
     def keep_until(self, step: int) -> None:
         """Drop lines after a step that is trained again."""

@@ -16,7 +16,7 @@ from coranet.data.splits.by_patient import Split
 from coranet.engine.codec import decode, encode, kind_of
 from coranet.errors import InputError
 from coranet.feed.augmentation import Augment
-from coranet.feed.windows import Patches, Slices, Window
+from coranet.feed.windows import Slices, Window
 from coranet.files import write_atomically
 from coranet.methods import Method
 from coranet.methods.coranet import CoraNet
@@ -143,7 +143,7 @@ class Run:
                 f"Windows of {' x '.join(map(str, size))} shrink to one voxel in {self.net.body} of {self.net.levels} "
                 "levels, which leaves nothing to normalise. Widen --patch, or lower net.levels."
             )
-        if isinstance(self.data.window, Patches) and self.data.window.stride is not None:
+        if self.data.window.stride is not None:
             check_stride(self.data.window.stride, size)
 
     @property

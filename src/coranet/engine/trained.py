@@ -27,7 +27,6 @@ from coranet.engine.predictor import Predictor, settle
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.feed.batches import mix
-from coranet.feed.windows import Patches
 from coranet.files import make_folder
 from coranet.geometry import Geometry
 from coranet.nets import MakeNet, count_parameters
@@ -131,7 +130,7 @@ class Trained:
         if len(volumes) != self.run.data.channels:
             raise InputError(f"The run was trained on {self.run.data.channels} channels; the scan has {len(volumes)}.")
         window = self.run.data.window
-        if window.dims == 3 and min(volumes[0].geometry.shape) == 1:
+        if not window.takes(volumes[0].geometry.shape):
             raise InputError(
                 f"{volumes[0].path or 'The image'}: is one voxel thin, and the run was trained on volumes. "
                 "Predict it with a run of --dims 2, or give the whole volume."
@@ -253,11 +252,10 @@ def _stride_of(run: Run, asked: tuple[int, ...] | None) -> tuple[int, ...] | Non
     """The stride that was asked for, or the run's own; None is half a window."""
     window = run.data.window
     if asked is None:
-        return window.stride if isinstance(window, Patches) else None
+        return window.stride
     if len(asked) != window.dims:
-        kind = "slices" if window.dims == 2 else "volumes"
         raise InputError(
-            f"--stride {' '.join(map(str, asked))}: the run was trained in {window.dims}D, on {kind}, and takes "
+            f"--stride {' '.join(map(str, asked))}: the run was trained in {window.dims}D, on {window.images}, and takes "
             f"{window.dims} numbers. Give as many, or use a run of --dims {len(asked)}."
         )
     check_stride(asked, window.size)

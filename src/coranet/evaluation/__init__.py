@@ -1,4 +1,7 @@
-"""From predictions and labels to scores: per case, per class and, where asked, per slice."""
+"""From folders of predictions and labels to scores: per case, per class and, where asked, per slice.
+
+The scores themselves are computed by `coranet.metrics`; here files are paired, read and written.
+"""
 
 from coranet.evaluation.folders import evaluate
 from coranet.evaluation.reliability import CalibrationRow, Calibrations, evaluate_calibration

@@ -17,7 +17,7 @@ from torch import Tensor
 from coranet.feed.augmentation import Augment
 from coranet.feed.pools import CaseMemory, Pool
 from coranet.feed.read_ahead import Boxes, ReadAhead, box_of
-from coranet.feed.windows import Patches, Window
+from coranet.feed.windows import Window
 from coranet.ops.warp import Warp, inside, sample_image, sample_maps
 from coranet.types import Batch, Sample, Trace
 
@@ -76,7 +76,7 @@ class Batches:
         index = self._index(stream, len(pool), step, count)
         generator = torch.Generator().manual_seed(mix(self.seed, stream, "view", step))
         warp = self.augment.draw(pool.sizes[index], self.window.size, generator)
-        if isinstance(self.window, Patches) and self.window.around and pool.labels is not None:
+        if self.window.around and pool.labels is not None:
             warp = _around(warp, [pool.objects[i] for i in index], pool.sizes[index], self.window.around, generator)
         return index, warp
 

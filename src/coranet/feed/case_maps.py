@@ -15,7 +15,7 @@ from coranet.feed.pools import CaseMemory, Pool
 from coranet.files import write_atomically
 from coranet.types import Prediction
 
-Kept = dict[str, dict[str, list[NDArray[Any]]]]
+CaseMaps = dict[str, dict[str, list[NDArray[Any]]]]
 """By map and case, the images of the case in order, `(*S)` each."""
 
 
@@ -33,7 +33,7 @@ def soft_maps(prediction: Prediction) -> dict[str, Tensor]:
     return {name: (255 * p).round().to(torch.uint8) for name, p in found.items()}
 
 
-def keep_maps(path: Path, pool: Pool, *memories: CaseMemory) -> None:
+def write_maps(path: Path, pool: Pool, *memories: CaseMemory) -> None:
     """Every map in one row, and `cases` and `sizes` to part it by."""
     path.parent.mkdir(exist_ok=True)
     flat: dict[str, Any] = {name: row.cpu().numpy() for memory in memories for name, row in memory.flat.items()}
@@ -42,9 +42,9 @@ def keep_maps(path: Path, pool: Pool, *memories: CaseMemory) -> None:
     write_atomically(path, buffer.getvalue())
 
 
-def read_maps(path: Path) -> Kept:
-    """What `keep_maps` wrote."""
-    found: Kept = {}
+def read_maps(path: Path) -> CaseMaps:
+    """What `write_maps` wrote."""
+    found: CaseMaps = {}
     with np.load(path) as kept:
         cases, sizes = kept["cases"].tolist(), kept["sizes"]
         ends = np.cumsum(sizes.prod(axis=1))[:-1]

@@ -15,7 +15,7 @@ from torch import Tensor
 from coranet.data.store import Store
 from coranet.errors import InputError
 from coranet.feed.residency import Room, send_for
-from coranet.feed.windows import Patches, Slices, Window
+from coranet.feed.windows import Window
 from coranet.ops.warp import cut
 
 
@@ -68,25 +68,17 @@ class Pool:
         labels: list[Tensor] = []
         names: list[str] = []
         for name in cases:
-            pixels, classes = window.split(store.image(name)), window.split(store.label(name)) if labelled else None
-            if isinstance(window, Patches) and not labelled and window.unlabelled == "centre":
-                x, y, z = _middle(pixels.shape[2:], window.size)
-                pixels = pixels[:, :, x, y, z]
-            if isinstance(window, Slices) and window.keep == "object" and classes is not None:
-                seen = classes.any(axis=(1, 2))
-                pixels, classes = pixels[seen], classes[seen]
+            if labelled:
+                pixels, *truth = window.split_labelled(store.image(name), store.label(name))
+            else:
+                pixels, *truth = (window.split_unlabelled(store.image(name)),)
             images += room.place(pixels)
             names += [name] * len(pixels)
-            if classes is not None:
+            for classes in truth:
                 labels += room.place(classes)
         if not images:
             raise InputError("No labelled slice shows an object. Check the labels, or use slices of every kind.")
         return cls(tuple(images), tuple(labels) if labelled else None, tuple(names), room.device)
-
-
-def _middle(sizes: Sequence[int], window: Sequence[int]) -> list[slice]:
-    starts = [max((n - w) // 2, 0) for n, w in zip(sizes, window, strict=True)]
-    return [slice(a, a + w) for a, w in zip(starts, window, strict=True)]
 
 
 def _places(label: Tensor, most: int = 2000) -> tuple[Tensor, ...]:

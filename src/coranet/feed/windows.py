@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,10 @@ from coranet.ops.tiling import Blend
 class Window(ABC):
     """What an image is, and how much of it a network sees at once. Axes are right, front and up."""
 
+    images: ClassVar[str]
+    """What people call its images."""
+    points: ClassVar[str]
+    """What people call the points of an image."""
     size: tuple[int, ...]
     """Of the window that is cut from an image."""
     blend: Blend = "gaussian"
@@ -26,6 +31,24 @@ class Window(ABC):
         """Axes of space."""
         return len(self.size)
 
+    @property
+    def stride(self) -> tuple[int, ...] | None:
+        """Points between windows in `coranet predict`; None is half a window."""
+        return None
+
+    @property
+    def around(self) -> float:
+        """Share of labelled windows that are laid about a voxel of an object."""
+        return 0.0
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Whether a volume of this shape can be predicted."""
+        return True
+
+    def whole(self) -> Self:
+        """The same with all images of labelled cases."""
+        return self
+
     @abstractmethod
     def split(self, volume: NDArray[Any]) -> NDArray[Any]:
         """A volume `(..., X, Y, Z)` as images, `(N, ..., *S)`."""
@@ -34,11 +57,21 @@ class Window(ABC):
     def join(self, images: NDArray[Any]) -> NDArray[Any]:
         """The inverse of `split`."""
 
+    def split_labelled(self, image: NDArray[Any], label: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The images of a labelled volume that are trained on, and their labels."""
+        return self.split(image), self.split(label)
+
+    def split_unlabelled(self, image: NDArray[Any]) -> NDArray[Any]:
+        """The images of an unlabelled volume that are trained on."""
+        return self.split(image)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Slices(Window):
     """Two-dimensional images: the slices of each volume."""
 
+    images = "slices"
+    points = "pixels"
     axis: Literal[0, 1, 2] = 2
     """Which axis of the store (right, anterior, superior) they are stacked along."""
     size: tuple[int, int] = (256, 256)
@@ -54,11 +87,25 @@ class Slices(Window):
         """Slices back to a volume."""
         return np.moveaxis(images, 0, self.axis - 3)
 
+    def whole(self) -> Slices:
+        """With every slice."""
+        return replace(self, keep="all")
+
+    def split_labelled(self, image: NDArray[Any], label: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """All slices, or those that show an object."""
+        pixels, classes = super().split_labelled(image, label)
+        if self.keep == "all":
+            return pixels, classes
+        seen = classes.any(axis=(1, 2))
+        return pixels[seen], classes[seen]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Patches(Window):
     """Three-dimensional images: the volumes themselves. The defaults are the paper's."""
 
+    images = "volumes"
+    points = "voxels"
     size: tuple[int, int, int] = (96, 96, 96)
     """Of the window that is cut from a volume."""
     around: float = 0.0
@@ -75,6 +122,19 @@ class Patches(Window):
     def join(self, images: NDArray[Any]) -> NDArray[Any]:
         """The one there is."""
         return images.squeeze(0)
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Not of one that is one voxel thin."""
+        return min(shape) > 1
+
+    def split_unlabelled(self, image: NDArray[Any]) -> NDArray[Any]:
+        """The volume, or one window in its middle."""
+        pixels = self.split(image)
+        if self.unlabelled == "anywhere":
+            return pixels
+        starts = [max((n - w) // 2, 0) for n, w in zip(pixels.shape[2:], self.size, strict=True)]
+        x, y, z = (slice(a, a + w) for a, w in zip(starts, self.size, strict=True))
+        return pixels[:, :, x, y, z]
 
 
 WINDOWS: dict[str, type[Window]] = {"slices": Slices, "patches": Patches}

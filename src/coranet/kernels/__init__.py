@@ -10,6 +10,8 @@ from importlib.util import find_spec
 
 import torch
 
+__all__ = ["available"]
+
 
 @cache
 def available() -> bool:

@@ -1,4 +1,7 @@
-"""Scores of masks against labels, in two and three dimensions, and what many of them say together."""
+"""Scores of masks against labels, in two and three dimensions, and what many of them say together.
+
+Arrays in, numbers out: nothing here reads a file.
+"""
 
 from coranet.metrics.calibration import Calibration, Retention, calibrate, error_retention, expected_calibration_error
 from coranet.metrics.mask import METRICS, Metric, Pairing, Score, Status, score

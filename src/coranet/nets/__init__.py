@@ -1,4 +1,7 @@
-"""Bodies with named heads, chosen from one table, or by name from MONAI."""
+"""Networks: bodies with named heads, chosen from one table or by name from MONAI, and critics.
+
+`Net` is what a run says of its network; `MakeNet` makes it, with the heads that a method asks for.
+"""
 
 from __future__ import annotations
 

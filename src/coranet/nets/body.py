@@ -9,8 +9,7 @@ from typing import Literal, cast
 
 from torch import Tensor, nn
 
-from coranet.nets.fused import read_heads
-from coranet.nets.layers import Head
+from coranet.nets.layers import Head, read_heads
 
 Feature = Literal["levels", "decoders", "dropout"]
 """What not every body has: features of several sizes, more decoders than one, dropout."""

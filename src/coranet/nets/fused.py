@@ -7,7 +7,6 @@ and only the running mean has to know of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +16,6 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from coranet import kernels
-
-if TYPE_CHECKING:
-    from coranet.nets.layers import Head
 
 
 class Fusable(nn.Sequential):
@@ -84,17 +80,16 @@ def readout(layer: _ConvNd, x: Tensor) -> Tensor:
     return logits
 
 
-def read_heads(heads: Sequence[Head], x: Tensor) -> list[Tensor]:
-    """Several heads on one feature, their first convolutions as one where a kernel can."""
-    if len(heads) > 1 and kernels.available():
-        from coranet.kernels import conv as kernel
+def conv_together(convolutions: Sequence[_ConvNd], x: Tensor) -> Sequence[Tensor] | None:
+    """Several convolutions of one feature at once, without their biases; None where no kernel can."""
+    if not kernels.available():
+        return None
+    from coranet.kernels import conv as kernel
 
-        firsts, seen = [head.first for head in heads], _in_precision(x)
-        weights = [first.conv.weight for first in firsts]
-        if all(kernel.fits(seen, weight, len(weights)) and weight.shape[1] > 1 for weight in weights):
-            convolved = zip(heads, firsts, kernel.conv(seen, *weights), strict=True)
-            return [head.finish(norm_relu(first.norm, y, first.conv.bias), 1) for head, first, y in convolved]
-    return [head(x) for head in heads]
+    seen, weights = _in_precision(x), [one.weight for one in convolutions]
+    if all(kernel.fits(seen, weight, len(weights)) and weight.shape[1] > 1 for weight in weights):
+        return kernel.conv(seen, *weights)
+    return None
 
 
 def _folded(conv: _ConvNd, norm: _NormBase, x: Tensor) -> Tensor:

@@ -85,6 +85,17 @@ class Head(fused.Fusable):
         return fused.readout(cast(_ConvNd, self[-1]), x)
 
 
+def read_heads(heads: Sequence[Head], x: Tensor) -> list[Tensor]:
+    """Several fused heads on one feature, their first convolutions as one where a kernel can."""
+    firsts = [head.first for head in heads if isinstance(head[0], ConvNormReLU)]
+    if 1 < len(heads) == len(firsts):
+        together = fused.conv_together([first.conv for first in firsts], x)
+        if together is not None:
+            read = zip(heads, firsts, together, strict=True)
+            return [head.finish(fused.norm_relu(first.norm, y, first.conv.bias), 1) for head, first, y in read]
+    return [head(x) for head in heads]
+
+
 def norm_relu(dims: int, channels: int, norm: Norm) -> NormReLU:
     """What follows a convolution, or goes before it."""
     return NormReLU(*_norm_relu(dims, channels, norm))

@@ -6,10 +6,7 @@ outside this study may train like that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -17,15 +14,14 @@ import torch
 from torch import Tensor
 
 from coranet.data.store import Store
-from coranet.engine.log import Listener
+from coranet.engine.log import Listener, Refresh
+from coranet.engine.map_archive import SoftMaps
 from coranet.engine.run import Run
-from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
 from coranet.feed.batches import mix
-from coranet.feed.pools import CaseMemory
 from coranet.runs.comparison import Compare, Job
-from coranet.runs.launch import MakeTrainer
 from coranet.runs.options import Options
+from coranet.types import Prediction
 
 Source = Literal["crm", "softmax", "random", "oracle"]
 """Whose mask: CRM's as it is, the least confident pixels, any pixels, or mistaken pixels first."""
@@ -34,42 +30,40 @@ ROWS: dict[str, Source] = {f"masks-{source}": source for source in get_args(Sour
 """Sources by the name of their runs."""
 
 
-class MaskedTrainer(Trainer):
-    """A trainer that, at every refresh, moves the uncertain region to other pixels and keeps its size.
+class Masks(SoftMaps):
+    """Moves the uncertain region to other pixels at every refresh, and keeps its size.
 
     WITH THE SOURCE `oracle` IT READS THE TRUTH OF UNLABELLED CASES, which no training may: for the study of masks alone.
     Images, weights, pseudo-labels and all other randomness are those of the plain run with the same seed.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        store: Store,
-        folder: Path,
-        device: torch.device,
-        listeners: Sequence[Listener] = (),
-        *,
-        source: Source,
-    ) -> None:
-        super().__init__(replace(run, made_with={**run.made_with, "masks": source}), store, folder, device, listeners)
-        self.source = source
-        self.truth = _hidden_truth(run, store) if source == "oracle" else None
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.source, self.marks = source, {"masks": source}
 
-    def _amend(self, step: int, soft: CaseMemory | None) -> None:
-        assert self.memory is not None
+    def on_open(self, run: Run, store: Store) -> None:
+        """Read the truth, where it is asked for."""
+        self.truth = _hidden_truth(run, store) if self.source == "oracle" else None
+
+    def on_prediction(self, refresh: Refresh, index: Tensor, planes: slice, prediction: Prediction) -> None:
+        """Gather how confident it is, where that is asked for."""
+        if self.source == "softmax":
+            super().on_prediction(refresh, index, planes, prediction)
+
+    def on_refresh(self, refresh: Refresh) -> None:
+        """Replace the masks."""
         if self.source == "crm":
             return
-        certain, label = self.memory.flat["certain"], self.memory.flat["label"]
+        certain, label = refresh.memory.flat["certain"], refresh.memory.flat["label"]
         if self.source == "oracle":
             assert self.truth is not None
             rank = (label.cpu() != self.truth).to(torch.uint8)
         elif self.source == "softmax":
-            assert soft is not None, "the confidence is kept where train.keep_maps is on"
-            rank = 255 - soft.flat["confidence"]
+            rank = 255 - self.take().flat["confidence"]
         else:
             rank = torch.zeros_like(label, device="cpu")
-        generator = torch.Generator().manual_seed(mix(self.run.seed, "masks", step))
-        highest = choose_highest(rank, int((certain == 0).sum()), generator, self.device)
+        generator = torch.Generator().manual_seed(mix(refresh.run.seed, "masks", refresh.step))
+        highest = choose_highest(rank, int((certain == 0).sum()), generator, refresh.pool.device)
         certain.copy_(~highest)
 
 
@@ -105,6 +99,6 @@ class Masked(Compare):
         """CoraNet's."""
         return super().options_of(Job("coranet", job.seed))
 
-    def trainer_of(self, job: Job) -> MakeTrainer:
-        """One that replaces masks."""
-        return partial(MaskedTrainer, source=ROWS[job.row])
+    def listeners_of(self, job: Job) -> tuple[Listener, ...]:
+        """The one that replaces masks."""
+        return (Masks(ROWS[job.row]),)

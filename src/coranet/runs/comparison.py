@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from coranet.data.datasets.folder import read_folder
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
-from coranet.engine.trainer import Trainer
+from coranet.engine.log import Listener
 from coranet.errors import InputError
-from coranet.runs.launch import MakeTrainer, OnProgress, Say, find_device, make_run
+from coranet.runs.launch import OnProgress, Say, find_device, make_run
 from coranet.runs.options import Options
 from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
@@ -82,9 +82,9 @@ class Compare:
             case other:
                 raise InputError(f"{job.row}: classes are native or binary, not {other}.")
 
-    def trainer_of(self, job: Job) -> MakeTrainer:
-        """What trains it."""
-        return Trainer
+    def listeners_of(self, job: Job) -> tuple[Listener, ...]:
+        """Who takes part in its training; studies have some."""
+        return ()
 
     def finished(self, job: Job) -> bool:
         """Whether there is nothing left to do."""

@@ -80,10 +80,9 @@ def _run(compare: Compare, job: Job, listeners: Sequence[Listener], say: Say, on
         folder,
         options,
         resume=begun,
-        listeners=listeners,
+        listeners=(*compare.listeners_of(job), *listeners),
         say=say,
         on_progress=on_progress,
-        make_trainer=compare.trainer_of(job),
     )
     with stop_requests(_stop_at_once):
         _score(compare, job, on_progress)

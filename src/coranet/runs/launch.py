@@ -18,7 +18,9 @@ from coranet.data.prepare.cases import Preparation
 from coranet.data.splits.by_patient import Split, split_by_labels
 from coranet.data.store import Store
 from coranet.engine.codec import decode, override
+from coranet.engine.film import Film
 from coranet.engine.log import Listener
+from coranet.engine.map_archive import MapArchive
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
@@ -31,7 +33,6 @@ from coranet.nets import MakeNet
 
 Say = Callable[[str], None]
 OnProgress = Callable[[str, int, int], None]
-MakeTrainer = Callable[[Run, Store, Path, torch.device, Sequence[Listener]], Trainer]
 
 
 def train(
@@ -43,7 +44,6 @@ def train(
     listeners: Sequence[Listener] = (),
     say: Say = lambda message: None,
     on_progress: OnProgress = lambda what, done, total: None,
-    make_trainer: MakeTrainer = Trainer,
 ) -> Path:
     """Prepare, split and train; returns the run folder.
 
@@ -52,10 +52,9 @@ def train(
         out: the run folder; it must not hold a run yet, unless that one is continued.
         options: everything else.
         resume: continue the run in `out` from its newest state.
-        listeners: who is told of records.
+        listeners: who hears what happens.
         say: who is told in words what was chosen.
         on_progress: who is told how far reading and preparing have come.
-        make_trainer: the loop; studies have one of their own.
     """
     data, out, options = Path(data), Path(out), options or Options()
     device = find_device(options.device)
@@ -72,16 +71,16 @@ def train(
                 "Continue on the same files with the same version, or start anew."
             )
         with _alone_in(out):
-            trainer = make_trainer(run, store, out, device, listeners)
+            trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)))
             trainer.resume()
-            say(f"Continuing after step {trainer.done} of {run.train.steps}.")
+            say(f"Continuing after step {trainer.state.done} of {run.train.steps}.")
             trainer.fit()
     else:
         check_free(out)
         run, store = make_run(data, options, device, say=say, on_progress=on_progress)
-        trainer = make_trainer(run, store, out, device, listeners)
+        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)))
         if options.init is not None:
-            trainer.start_from(options.init)
+            trainer.state.start_from(options.init)
             say(f"Starting from the weights of {options.init}.")
         _begin_folder(run, out)
         trainer.save()
@@ -89,6 +88,11 @@ def train(
         with _alone_in(out):
             trainer.fit()
     return out
+
+
+def _archives(run: Run, out: Path) -> Sequence[Listener]:
+    """Listeners that keep files. They come last: others may change what they keep."""
+    return (Film(out), MapArchive(out)) if run.train.keep_maps else (Film(out),)
 
 
 def _alone_in(out: Path) -> AbstractContextManager[None]:
@@ -192,11 +196,11 @@ def _split(
 
 def _in_words(run: Run, device: torch.device) -> str:
     """What was chosen, for a person to see."""
-    size, voxels = " x ".join(map(str, run.data.window.size)), "pixels" if run.data.window.dims == 2 else "voxels"
+    size = " x ".join(map(str, run.data.window.size))
     labelled, unlabelled = run.train.batch
     networks = f"{run.method.objects} binary networks: " if isinstance(run.method, OneVsRest) else ""
     return (
-        f"{networks}{run.net.body} of {run.net.width} channels and {run.net.levels} levels, windows of {size} {voxels}, "
+        f"{networks}{run.net.body} of {run.net.width} channels and {run.net.levels} levels, windows of {size} {run.data.window.points}, "
         f"{labelled} labelled + {unlabelled} unlabelled a step, {run.accel.precision} on {device.type}; cases: "
         f"{len(run.split.labelled)} labelled, {len(run.split.unlabelled)} unlabelled, {len(run.split.val)} for validation."
     )

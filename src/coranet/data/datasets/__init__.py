@@ -1,4 +1,7 @@
-"""One dataset a file, as it is handed out or as people pass it around: from a folder to cases and their sources."""
+"""One dataset a file, as it is handed out or as people pass it around: from a folder to cases and their sources.
+
+`DATASETS` has them by name; a folder in nnU-Net's layout is the one that needs no name.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from coranet.data.datasets.walk import files_below
 from coranet.data.problem import FileError, Problem, fatal, warning
 from coranet.data.readers import Source
 from coranet.data.readers.contours import york_outlines
-from coranet.data.readers.derived import york_scan
+from coranet.data.readers.york import york_scan
 
 MANIFEST = Manifest(title="the York set", patients=33, labelled=660, shape=((256, 256), (256, 256), (1, 15)))
 IMAGES = 7980

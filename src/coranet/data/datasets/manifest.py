@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from coranet.data.problem import Problem, warning
-
-if TYPE_CHECKING:
-    from coranet.data.datasets.folder import Case
 
 Range = tuple[int, int]
 """The least and the most."""
@@ -41,9 +37,8 @@ class Manifest:
         ranges = self.shape or [(size, size) for size in shape]
         return all(low <= size <= high for size, (low, high) in zip(shape, ranges, strict=True))
 
-    def check_counts(self, root: Path, cases: Sequence[Case]) -> list[Problem]:
+    def check_counts(self, root: Path, patients: int, labelled: int) -> list[Problem]:
         """What there is more or less of than in a whole copy."""
-        patients, labelled = len({case.patient for case in cases}), sum(case.label is not None for case in cases)
         if (patients, labelled) == (self.patients, self.labelled):
             return []
         found = f"has {patients} patients and {labelled} labelled cases"

@@ -41,7 +41,7 @@ def surveyed(
     if not cases:
         return None, [*problems, fatal(root, f"holds no {layout}", "Check the path, or the name given with --dataset")]
     ordered = sorted(cases, key=lambda case: case.part == "Ts")
-    counts = manifest.check_counts(root, cases) if manifest else []
+    counts = _check_counts(root, cases, manifest) if manifest else []
     dataset = Dataset(
         root=root,
         name=root.resolve().name,
@@ -58,7 +58,13 @@ def with_manifest(survey: Survey, manifest: Manifest) -> Survey:
     dataset, problems = survey
     if dataset is None:
         return survey
-    return replace(dataset, manifest=manifest), [*problems, *manifest.check_counts(dataset.root, dataset.cases)]
+    return replace(dataset, manifest=manifest), [*problems, *_check_counts(dataset.root, dataset.cases, manifest)]
+
+
+def _check_counts(root: Path, cases: Sequence[Case], manifest: Manifest) -> list[Problem]:
+    return manifest.check_counts(
+        root, len({case.patient for case in cases}), sum(case.label is not None for case in cases)
+    )
 
 
 def _same_names(cases: Sequence[Case]) -> list[Problem]:

@@ -7,48 +7,24 @@ the formats are imported when a file is read, so that a run on NIfTI never waits
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coranet.data.problem import FileError
-from coranet.data.readers import derived, dicom, hdf5, mat, nifti, npy, nrrd, picture
-from coranet.data.readers.volume import Inside, Volume
+from coranet.data.readers import derived
+from coranet.data.readers.formats import FORMATS, Reader, ending_of, format_of
+from coranet.data.readers.volume import Volume
 
 __all__ = ["READERS", "Reader", "Source", "Volume", "ending_of", "label_source", "source"]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Reader:
-    """How one format is recognised and read."""
-
-    read: Callable[[Path, Inside], Volume]
-    """From a path and what of it is meant, such as a key, a frame or a series."""
-    endings: tuple[str, ...] = ()
-    """What its files' names end in; nothing where a dataset alone asks for it."""
-    marks: tuple[tuple[int, bytes], ...] = ()
-    """Where in its files which bytes stand, for those whose name says nothing."""
-    files: Callable[[Path], tuple[Path, ...]] = lambda path: (path,)
-    """All that is read of a path."""
-
-
 READERS: dict[str, Reader] = {
-    "nifti": Reader(read=nifti.read, endings=nifti.ENDINGS),
-    "nrrd": Reader(read=nrrd.read, endings=nrrd.ENDINGS, marks=nrrd.MARKS),
-    "dicom": Reader(read=dicom.read, endings=dicom.ENDINGS, marks=dicom.MARKS, files=dicom.files),
-    "h5": Reader(read=hdf5.read, endings=hdf5.ENDINGS, marks=hdf5.MARKS),
-    "mat": Reader(read=mat.read, endings=mat.ENDINGS, marks=mat.MARKS),
-    "npy": Reader(read=npy.read, endings=npy.ENDINGS, marks=npy.MARKS),
-    "image": Reader(read=picture.read, endings=picture.ENDINGS, marks=picture.MARKS),
+    **FORMATS,
     "mask": Reader(read=derived.read_mask),
     "slices": Reader(read=derived.read_slices),
     "stack": Reader(read=derived.read_stack, files=derived.stack_files),
     "laid": Reader(read=derived.read_laid),
     "outline": Reader(read=derived.read_outline),
-    "york_scan": Reader(read=derived.read_york_scan),
-    "york_outlines": Reader(read=derived.read_york_outlines),
 }
-"""By name, in the order in which a folder's files are looked for."""
+"""By name: formats of files, and what datasets make of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,37 +55,10 @@ def source(path: Path, *inside: tuple[str, str | int]) -> Source:
     Raises:
         InputError: there is no such file, or no reader takes it.
     """
-    if path.is_dir() and not ending_of(path) and dicom.holds_dicom(path):
-        return Source(path=path, reader="dicom", inside=inside)
-    for name, reader in READERS.items():
-        if path.name.lower().endswith(reader.endings):
-            return Source(path=path, reader=name, inside=inside)
-    if not path.exists():
-        raise FileError(path, "does not exist", "Check the path")
-    for name, reader in READERS.items():
-        if path.is_file() and any(_has_mark(path, at, mark) for at, mark in reader.marks):
-            return Source(path=path, reader=name, inside=inside)
-    known = ", ".join(ending for reader in READERS.values() for ending in reader.endings)
-    raise FileError(path, f"is of no format that is read ({known}, or a folder of DICOM)", "Convert it to NIfTI")
+    return Source(path=path, reader=format_of(path), inside=inside)
 
 
 def label_source(path: Path) -> Source:
     """The same of a label map: of a picture its classes, of an HDF5 file its label."""
     found = source(path)
     return replace(found, inside=(("as", "mask"),)) if found.reader in ("h5", "image") else found
-
-
-def ending_of(path: Path) -> str:
-    """What the name of a scan ends in, such as `.nii.gz`; empty where no reader has such an ending."""
-    name = path.name.lower()
-    endings = (ending for reader in READERS.values() for ending in reader.endings if name.endswith(ending))
-    return max(endings, key=len, default="")
-
-
-def _has_mark(path: Path, at: int, mark: bytes) -> bool:
-    try:
-        with path.open("rb") as file:
-            file.seek(at)
-            return file.read(len(mark)) == mark
-    except OSError:
-        return False

@@ -1,23 +1,20 @@
 """Scans and labels made of other sources: a mask of 0 and 1, some slices, a stack of files, a label laid on its scan.
 
-In `inside`, `of` names the reader of the file itself; what else is there is handed on to it.
+In `inside`, `of` names the format of the file itself; what else is there is handed on to it.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coranet.data.problem import FileError
 from coranet.data.readers import contours
-from coranet.data.readers.mat import load_mat
-from coranet.data.readers.volume import Inside, Volume, unplaced
+from coranet.data.readers.formats import FORMATS, format_of
+from coranet.data.readers.volume import Inside, Volume
 from coranet.geometry import Geometry
 
 _NUMBERED = re.compile(r"(.*?)(\d+)")
@@ -90,44 +87,15 @@ def read_outline(path: Path, inside: Inside) -> Volume:
     return contours.read_text(path, _image(inside))
 
 
-def read_york_scan(path: Path, inside: Inside) -> Volume:
-    """One `frame` of a York file, counted from 0."""
-    scan = york_scan(path)
-    return unplaced(path, scan[..., int(inside["frame"])].swapaxes(0, 1), inside)
-
-
-def read_york_outlines(path: Path, inside: Inside) -> Volume:
-    """The mask of a York file's outlines at one `frame`, on its `image`, the file of the same subject."""
-    y, x, z, _ = york_scan(Path(str(inside["image"]))).shape
-    return contours.read_york(path, inside, (x, y, z))
-
-
-def york_scan(path: Path) -> NDArray[Any]:
-    """A subject of the York set, `(y, x, z, t)`. The last one is kept: its moments are cases of their own."""
-    return _york_scan(path, path.stat().st_mtime_ns if path.exists() else 0)
-
-
-@lru_cache(maxsize=1)
-def _york_scan(path: Path, changed: int) -> NDArray[Any]:
-    scan = load_mat(path).get("sol_yxzt")
-    if scan is None or scan.ndim not in (3, 4):
-        remedy = "Check that it is a file of the York set"
-        raise FileError(path, "has no image sol_yxzt of y, x, slices and time", remedy)
-    return scan[..., None] if scan.ndim == 3 else scan
-
-
 def _of(path: Path, inside: Inside) -> Volume:
-    from coranet.data.readers import Source  # the table there has this file's functions in it
-
-    handed_on = tuple((name, value) for name, value in inside.items() if name != "of")
-    return Source(path=path, reader=str(inside["of"]), inside=handed_on).read()
+    handed_on = {name: value for name, value in inside.items() if name != "of"}
+    return FORMATS[str(inside["of"])].read(path, handed_on)
 
 
 def _image(inside: Inside) -> Volume:
-    from coranet.data.readers import source
-
+    path = Path(str(inside["image"]))
     # Whether missing slices may be filled is asked when the image itself is read.
-    return source(Path(str(inside["image"])), ("gaps", "interpolate")).read()
+    return FORMATS[format_of(path)].read(path, {"gaps": "interpolate"})
 
 
 def _number(file: Path) -> int:

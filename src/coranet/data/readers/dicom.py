@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coranet.data.problem import FileError, Problem, warning
-from coranet.data.readers.dicom_slices import MARK, Slice, fill_pixels, is_dicom, slices_of
+from coranet.data.readers.dicom_slices import MARK, DicomSlice, fill_pixels, is_dicom, slices_of
 from coranet.data.readers.dicom_stack import Stack, missing_places, stack_slices
 from coranet.data.readers.volume import Inside, Volume, checked_geometry, unplaced
 from coranet.geometry import Geometry
@@ -76,7 +76,7 @@ def folders(path: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def _all_slices(path: Path) -> list[Slice]:
+def _all_slices(path: Path) -> list[DicomSlice]:
     if not path.exists():
         raise FileError(path, "does not exist", "Check the path")
     slices = [one for file in files(path) if is_dicom(file) for one in slices_of(file)]
@@ -85,7 +85,7 @@ def _all_slices(path: Path) -> list[Slice]:
     return slices
 
 
-def _one_series(path: Path, slices: Sequence[Slice], wanted: str | int | None) -> list[Slice]:
+def _one_series(path: Path, slices: Sequence[DicomSlice], wanted: str | int | None) -> list[DicomSlice]:
     """The only series, or the one that is asked for, of one patient."""
     chosen = [one for one in slices if wanted is None or str(wanted) in (one.series, one.number)]
     patients = Counter(one.patient for one in chosen)
@@ -94,7 +94,7 @@ def _one_series(path: Path, slices: Sequence[Slice], wanted: str | int | None) -
         raise FileError(path, f"mixes {len(patients)} patients: {listed}", "Give each patient a folder")
     if len({one.series for one in chosen}) == 1:
         return chosen
-    every: dict[str, list[Slice]] = {}
+    every: dict[str, list[DicomSlice]] = {}
     for one in chosen or slices:
         every.setdefault(one.series, []).append(one)
     listed = "; ".join(
@@ -106,7 +106,7 @@ def _one_series(path: Path, slices: Sequence[Slice], wanted: str | int | None) -
     raise FileError(path, f"holds {len(every)} series{asked}: {listed}", "Give each series a folder")
 
 
-def _check_alike(path: Path, slices: Sequence[Slice]) -> None:
+def _check_alike(path: Path, slices: Sequence[DicomSlice]) -> None:
     """All slices of a volume have one size, one spacing and one direction."""
     first = slices[0]
     for one in slices[1:]:
@@ -120,7 +120,7 @@ def _check_alike(path: Path, slices: Sequence[Slice]) -> None:
                 raise FileError(path, message, "Keep one stack of slices a folder, without scout views")
 
 
-def _check_placed(slices: Sequence[Slice]) -> None:
+def _check_placed(slices: Sequence[DicomSlice]) -> None:
     for one in slices:
         x, y = np.array(one.orientation[:3]), np.array(one.orientation[3:])
         if len(one.position) != 3 or len(y) != 3:
@@ -163,7 +163,7 @@ def _interpolate(array: NDArray[Any], places: Sequence[int]) -> None:
             array[place] = np.rint(between) if array.dtype.kind in "iu" else between
 
 
-def _type_of(slices: Sequence[Slice]) -> type[np.generic]:
+def _type_of(slices: Sequence[DicomSlice]) -> type[np.generic]:
     """The smallest type of all grey levels that can occur: int16 or int32 where rescaling leaves integers."""
     if any(one.slope != 1 or one.intercept % 1 for one in slices):
         return np.float32
@@ -187,7 +187,7 @@ def _geometry(path: Path, stack: Stack, shape: tuple[int, ...]) -> Geometry:
     return checked_geometry(path, np.diag([-1.0, -1.0, 1.0, 1.0]) @ np.vstack([columns, [0, 0, 0, 1]]), shape)
 
 
-def _picture(path: Path, one: Slice, inside: Inside) -> Volume:
+def _picture(path: Path, one: DicomSlice, inside: Inside) -> Volume:
     """A single image without a place in the patient, such as an X-ray."""
     array = np.empty((1, one.size[1], one.size[0]), _type_of([one]))
     fill_pixels([one], array, [0])

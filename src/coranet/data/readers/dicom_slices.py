@@ -29,7 +29,7 @@ _DECODERS = {"JPEG 2000": "pylibjpeg pylibjpeg-openjpeg", "JPEG": "pylibjpeg pyl
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
+class DicomSlice:
     """One slice, without its pixels. Vectors are in LPS; what the file does not say is NaN or empty."""
 
     file: Path
@@ -75,7 +75,7 @@ def is_dicom(file: Path) -> bool:
     return (bare or head[MARK[0] :] == MARK[1]) and file.name.upper() != "DICOMDIR"
 
 
-def slices_of(file: Path) -> tuple[Slice, ...]:
+def slices_of(file: Path) -> tuple[DicomSlice, ...]:
     """The slices of a file, one a frame; none where it holds something else than an image."""
     with _reading(file):
         header = _opened(file, pixels=False)
@@ -89,9 +89,9 @@ def slices_of(file: Path) -> tuple[Slice, ...]:
         return tuple(_slice(file, header, frame) for frame in range(count))
 
 
-def fill_pixels(slices: Sequence[Slice], into: NDArray[Any], places: Sequence[int]) -> None:
+def fill_pixels(slices: Sequence[DicomSlice], into: NDArray[Any], places: Sequence[int]) -> None:
     """Write the grey levels of slices to their places in `into`, `(z, y, x)`, each file read once."""
-    by_file: dict[Path, list[tuple[Slice, int]]] = {}
+    by_file: dict[Path, list[tuple[DicomSlice, int]]] = {}
     for one, place in zip(slices, places, strict=True):
         by_file.setdefault(one.file, []).append((one, place))
     for file, wanted in by_file.items():
@@ -147,7 +147,7 @@ def _check_decoder(file: Path, dataset: Dataset) -> None:
     raise FileError(file, f"is compressed as {syntax.name}, which cannot be read yet", remedy)
 
 
-def _slice(file: Path, header: Dataset, frame: int) -> Slice:
+def _slice(file: Path, header: Dataset, frame: int) -> DicomSlice:
     groups = [
         *_group(header, "PerFrameFunctionalGroupsSequence", frame),
         *_group(header, "SharedFunctionalGroupsSequence"),
@@ -172,7 +172,7 @@ def _slice(file: Path, header: Dataset, frame: int) -> Slice:
     signed = int(header.get("PixelRepresentation", 0)) == 1
     if not 1 <= bits <= 32:
         raise FileError(file, f"stores pixels of {bits} bits", COPY_AGAIN)
-    return Slice(
+    return DicomSlice(
         file=file,
         frame=frame,
         uid=f"{header.get('SOPInstanceUID', file)}#{frame}",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coranet.data.problem import FileError, Problem, warning
-from coranet.data.readers.dicom_slices import Slice
+from coranet.data.readers.dicom_slices import DicomSlice
 
 _SAME = 0.01
 """Millimetres within which two slices lie at one place."""
@@ -26,7 +26,7 @@ _SHIFT = 0.5
 class Stack:
     """Slices in the order of their places along the normal."""
 
-    slices: tuple[Slice, ...]
+    slices: tuple[DicomSlice, ...]
     places: tuple[int, ...]
     """The number of each slice, from 0; one that is left out is missing."""
     step: NDArray[np.float64]
@@ -34,7 +34,7 @@ class Stack:
     warnings: tuple[Problem, ...]
 
 
-def stack_slices(path: Path, slices: Sequence[Slice], frame: int | None) -> Stack:
+def stack_slices(path: Path, slices: Sequence[DicomSlice], frame: int | None) -> Stack:
     """Slices of one series and one grid, sorted and placed; of several moments in time, those of `frame`.
 
     Raises:
@@ -62,13 +62,13 @@ def missing_places(stack: Stack) -> list[int]:
     return sorted(set(range(stack.places[-1])) - set(stack.places))
 
 
-def _along(one: Slice) -> float:
+def _along(one: DicomSlice) -> float:
     return float(np.dot(one.position, one.normal))
 
 
-def _one_moment(path: Path, ordered: list[Slice], frame: int | None) -> list[Slice]:
+def _one_moment(path: Path, ordered: list[DicomSlice], frame: int | None) -> list[DicomSlice]:
     """One slice a place: of those at the same place the one of `frame`, in the order of time."""
-    groups: list[list[Slice]] = []
+    groups: list[list[DicomSlice]] = []
     for one in ordered:
         if groups and _along(one) - _along(groups[-1][0]) < _SAME:
             groups[-1].append(one)
@@ -89,7 +89,7 @@ def _one_moment(path: Path, ordered: list[Slice], frame: int | None) -> list[Sli
     return [sorted(group, key=lambda one: one.moment)[frame or 0] for group in groups]
 
 
-def _even_places(path: Path, ordered: list[Slice]) -> list[int]:
+def _even_places(path: Path, ordered: list[DicomSlice]) -> list[int]:
     """The number of each slice, by the usual distance of two."""
     along = np.array([_along(one) for one in ordered])
     gaps = np.diff(along)
@@ -106,7 +106,7 @@ def _even_places(path: Path, ordered: list[Slice]) -> list[int]:
     return [int(place) for place in places]
 
 
-def _check_line(ordered: list[Slice], off: NDArray[np.float64]) -> None:
+def _check_line(ordered: list[DicomSlice], off: NDArray[np.float64]) -> None:
     """Along the normal the places are even already, so only what is aside of the line counts."""
     normal = ordered[0].normal
     aside = np.linalg.norm(off - np.outer(off @ normal, normal), axis=1) / min(ordered[0].spacing)
@@ -116,7 +116,7 @@ def _check_line(ordered: list[Slice], off: NDArray[np.float64]) -> None:
         raise FileError(ordered[worst].file, message, "Export the series again, each stack of slices on its own")
 
 
-def _tilt(path: Path, first: Slice, step: NDArray[np.float64], places: int) -> list[Problem]:
+def _tilt(path: Path, first: DicomSlice, step: NDArray[np.float64], places: int) -> list[Problem]:
     """A tilted gantry shifts each slice against the one before; the affine says so, and nothing is lost."""
     upright = float(step @ first.normal)
     aside = float(np.linalg.norm(step - upright * first.normal))
