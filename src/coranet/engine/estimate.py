@@ -37,7 +37,7 @@ def estimate_seconds(trainer: Trainer) -> float:
 def _look(trainer: Trainer, nets: Nets) -> tuple[float, CaseMemory | None]:
     """How long one window takes to predict, and a memory that holds what would be kept of a few."""
     run, pool = trainer.run, trainer.unlabelled or trainer.labelled
-    predictor = replace(trainer.predictor(), net=run.method.inference_net(nets))
+    predictor = replace(trainer.predictor(), segmenter=run.method.segmenter(nets))
     index = torch.arange(min(len(pool), 2))
     some = torch.stack([cut(pool.image(i), [0] * run.data.window.dims, run.data.window.size) for i in index.tolist()])
     prediction = predictor(some)

@@ -78,8 +78,7 @@ class Trainer:
         self.nets = self._make_nets()
         self.optimizers = make_optimizers(run.method, self.nets, run.optim, captured=run.accel.graphs)
         updates = Updates(run.method, self.nets, self.optimizers, run.accel)
-        captured = run.accel.graphs and not run.method.waits
-        self.learn: Callable[[Batch, Progress, float], Terms] = Captured(updates) if captured else updates
+        self.learn: Callable[[Batch, Progress, float], Terms] = Captured(updates) if run.accel.graphs else updates
         self.room = room
         self.memory = CaseMemory(self.unlabelled, room) if self.unlabelled else None
         self.memory_file: str | None = None
@@ -147,7 +146,7 @@ class Trainer:
         if found.traces and self.memory is not None:
             self.batches.trace(step, self.memory, found.traces)
             self.traced = True
-        return dict(found.values), run.method.summarise(found.measures)
+        return dict(found.values), dict(found.measures)
 
     # What happens now and then
 
@@ -157,7 +156,7 @@ class Trainer:
             first=self.done,
             seconds=estimate_seconds(self),
             device=str(self.device),
-            parameters=count_parameters(self.run.method.inference_net(self.nets)),
+            parameters=count_parameters(self.run.method.segmenter(self.nets).net),
             stretches=tuple((s.phase.name, s.start, s.stop - s.start) for s in self.timeline),
         )
         for listener in self.listeners:
@@ -228,8 +227,8 @@ class Trainer:
 
     def predictor(self) -> Predictor:
         """What the method would predict with right now."""
-        net = self.run.method.inference_net(self.nets)
-        return Predictor(self.run.method, net, self.run.data.window, self.run.accel, values=4 * self.run.classes)
+        segmenter = self.run.method.segmenter(self.nets)
+        return Predictor(segmenter, self.run.data.window, self.run.accel, values=4 * self.run.classes)
 
     # What is kept
 

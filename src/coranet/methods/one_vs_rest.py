@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
-from coranet.nets import Body, Feature, MakeNet
+from coranet.methods.segmenter import Segmenter
+from coranet.nets import Feature, MakeNet
 from coranet.types import Batch, Nets, Phase, Prediction, Progress, Regions, Sample, Terms, Update
 from coranet.uncertainty import Estimator
 
@@ -58,11 +59,6 @@ class OneVsRest(Method):
         return range(1, self.objects + 1)
 
     @property
-    def waits(self) -> bool:
-        """As the inner method's."""
-        return self.inner.waits
-
-    @property
     def needs(self) -> frozenset[Feature]:
         """What each sub-task needs."""
         return self.inner.needs
@@ -88,13 +84,8 @@ class OneVsRest(Method):
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """The sub-tasks' losses together; in training each is minimised on its own."""
-        parts = [self.inner.loss(of_object(k, nets), sub_task(k, batch), at) for k in self.numbers]
-        return Terms(
-            values=together(part.values for part in parts),
-            weights=together(part.weights for part in parts),
-            measures=together(part.measures for part in parts),
-            traces=together(part.traces for part in parts),
-        )
+        whole = Update(name="whole", loss=self.inner.loss)
+        return Terms.together(numbered_update(k, whole).loss(nets, batch, at) for k in self.numbers)
 
     def objectives(self, phase: str) -> tuple[Update, ...]:
         """Object by object, each with its own optimizers."""
@@ -110,76 +101,48 @@ class OneVsRest(Method):
         for k in self.numbers:
             self.inner.after_step(of_object(k, nets), at)
 
-    def summarise(self, measures: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Each object's, and their mean under the plain name."""
-        each = [self.inner.summarise(of_object(k, measures)) for k in self.numbers]
-        return {name: torch.stack([one[name] for one in each]).mean() for name in each[0]} | together(each)
-
     # What is kept per case
 
     def remember(self, prediction: Prediction) -> dict[str, Tensor]:
         """What each sub-task keeps of its own prediction."""
-        assert isinstance(prediction, MergedPrediction)
         return together(self.inner.remember(one) for one in prediction.objects)
 
     # What is predicted
 
-    def inference_net(self, nets: Nets, *, uncertainty: bool = True) -> Body:
-        """All objects' networks as one."""
-        return ObjectBodies(
-            [self.inner.inference_net(of_object(k, nets), uncertainty=uncertainty) for k in self.numbers]
-        )
-
-    def infer(self, net: Body, image: Tensor, *, uncertainty: bool = True) -> dict[str, Tensor]:
-        """The soft maps of every object."""
-        assert isinstance(net, ObjectBodies)
-        return together(self.inner.infer(body, image, uncertainty=uncertainty) for body in net.bodies)
-
-    def decide(self, maps: Mapping[str, Tensor], *, uncertainty: bool = True) -> MergedPrediction:
-        """The vote, with regions that no object objects to."""
-        objects = tuple(self.inner.decide(of_object(k, maps), uncertainty=uncertainty) for k in self.numbers)
-        confidence = torch.stack([one.probabilities[:, 1] for one in objects], dim=1)
-        regions = [one.regions for one in objects if one.regions is not None]
-        return MergedPrediction(
-            probabilities=merge_probabilities(confidence),
-            regions=merge_regions(regions, confidence) if regions else None,
-            objects=objects,
-        )
+    def segmenter(self, nets: Nets, *, uncertainty: bool = True) -> Vote:
+        """All objects' as one."""
+        return Vote.of([self.inner.segmenter(of_object(k, nets), uncertainty=uncertainty) for k in self.numbers])
 
     def on_labels_alone(self) -> Method:
         """Each sub-task on labels alone."""
         return replace(self, inner=self.inner.on_labels_alone())
 
 
-@dataclass(frozen=True, kw_only=True)
-class MergedPrediction(Prediction):
-    """What all sub-tasks say together, and what each one said."""
+@dataclass(frozen=True)
+class Vote(Segmenter):
+    """The segmenters of all objects, merged by their confidence."""
 
-    objects: tuple[Prediction, ...]
-    """Of two classes each, in order of the objects."""
+    objects: tuple[Segmenter, ...] = ()
 
-
-class ObjectBodies(Body):
-    """One network for each object, as one module. Calling it gives their logits by name, `1.main`, `2.main`."""
-
-    def __init__(self, bodies: Sequence[Body]) -> None:
-        super().__init__()
-        self.objects = nn.ModuleList(bodies)
-        self.multiple = bodies[0].multiple
-        self.training = bodies[0].training  # a teacher in evaluation mode must not be put back to training
-
-    @property
-    def bodies(self) -> list[Body]:
+    @classmethod
+    def of(cls, objects: Sequence[Segmenter]) -> Vote:
         """In order of the objects."""
-        return [cast(Body, body) for body in self.objects]
+        return cls(nn.ModuleList(one.net for one in objects), objects[0].estimator, tuple(objects))
 
-    def encode(self, image: Tensor) -> list[Tensor]:
-        """The networks' levels, one network's channels after the other's."""
-        return [torch.cat(levels, dim=1) for levels in zip(*(body.encode(image) for body in self.bodies), strict=True)]
+    def infer(self, image: Tensor) -> dict[str, Tensor]:
+        """The soft maps of every object."""
+        return together(one.infer(image) for one in self.objects)
 
-    def forward(self, image: Tensor, heads: Sequence[str] | None = None) -> dict[str, Tensor]:
-        """Logits of these heads of every network."""
-        return together(body(image, heads) for body in self.bodies)
+    def decide(self, maps: Mapping[str, Tensor]) -> Prediction:
+        """The vote, with regions that no object objects to."""
+        said = tuple(one.decide(of_object(k, maps)) for k, one in enumerate(self.objects, start=1))
+        confidence = torch.stack([one.probabilities[:, 1] for one in said], dim=1)
+        regions = [one.regions for one in said if one.regions is not None]
+        return Prediction(
+            probabilities=merge_probabilities(confidence),
+            regions=merge_regions(regions, confidence) if regions else None,
+            objects=said,
+        )
 
 
 def merge_probabilities(confidence: Tensor) -> Tensor:
@@ -235,7 +198,7 @@ def numbered_update(k: int, update: Update) -> Update:
         return Terms(
             values=numbered(k, terms.values),
             weights=numbered(k, terms.weights),
-            measures=numbered(k, terms.measures),
+            measures=dict(terms.measures) | numbered(k, terms.measures),  # the trainer averages those of one name
             traces=numbered(k, terms.traces),
         )
 
