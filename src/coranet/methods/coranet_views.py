@@ -2,7 +2,7 @@
 
 Labels, regions and the teacher's targets come from the image as it is; the student learns them from strong views of it, at
 another contrast, blurred now and then, and with boxes of another image (CutMix). Labels, regions and targets are moved and
-cut like images. With V views v_i, and one more whose features are dropped where that is asked for (UniMatch, Yang et al.,
+cut like images. With V views v_i, the last of which may be the image itself with features dropped (UniMatch, Yang et al.,
 CVPR 2023),
 
     L = L_crm + w(t) / V · Σ_i [λ_c (L_c-sn(v_i) + d · Dice(v_i)) + λ_u L_cnt(v_i)]
