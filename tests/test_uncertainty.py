@@ -353,4 +353,6 @@ def test_members_travel_with_uncertainty_alone():
     owners = make_optimizers(method, nets, Optim())
     assert list(owners) == ["main"]
     nets["student"].eval()
-    assert not method.segmenter(nets).net.training
+    method.targets_now(nets, tiny.batch().unlabelled)
+    assert not nets["student"].training
+    assert all(member.training for member in nets["members"])

@@ -15,7 +15,7 @@ from typing import Any
 from coranet.errors import InputError
 from coranet.feed.windows import WINDOWS, Window
 from coranet.methods import METHODS, WRAPPERS, Method, find_method
-from coranet.methods.former import translate
+from coranet.methods.earlier_fields import translate
 from coranet.uncertainty import ESTIMATORS, Estimator
 
 

@@ -65,7 +65,7 @@ class SeparateSelfTraining(Method):
     regions: Estimator = CRM(alpha=5.0)
     """What says which pixels are certain: the conservative-radical module, or another estimator."""
     weights: tuple[float, float] = (1.0, 1.0)
-    """Of L_c-sn and L_cnt. With neither, unlabelled images are not looked at."""
+    """Of L_c-sn and L_cnt."""
     beta: float = 0.99
     """How slowly the teacher follows."""
     pretrain_epochs: float = 30

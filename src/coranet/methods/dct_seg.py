@@ -111,7 +111,7 @@ class MeanBody(Body):
         super().__init__()
         self.bodies = nn.ModuleList(bodies)
         self.heads, self.decoders, self.widths = nn.ModuleDict({"main": nn.Identity()}), nn.ModuleDict(), ()
-        self.multiple, self.training = bodies[0].multiple, bodies[0].training
+        self.multiple = bodies[0].multiple
 
     def encode(self, image: Tensor) -> list[Tensor]:
         """The logarithm, as the only level."""

@@ -112,7 +112,7 @@ class ViewBodies(Body):
         super().__init__()
         self.views = nn.ModuleList(bodies)
         self.heads, self.decoders = nn.ModuleDict({"main": nn.Identity()}), nn.ModuleDict()
-        self.multiple, self.training = bodies[0].multiple, bodies[0].training
+        self.multiple = bodies[0].multiple
 
     def encode(self, image: Tensor) -> list[Tensor]:
         """The first view's levels."""

@@ -77,7 +77,6 @@ class EnsembleBody(Body):
         super().__init__()
         self.body, self.members = body, nn.ModuleList(members)
         self.multiple, self.widths = body.multiple, body.widths
-        self.training = body.training  # whoever puts modes back must find the one it is in
 
     def encode(self, image: Tensor) -> list[Tensor]:
         """The levels of the network that predicts."""
