@@ -18,17 +18,9 @@ from coranet.errors import InputError
 from coranet.methods import METHODS, WRAPPERS, Method, find_method, method_name
 from coranet.methods.coranet import CoraNet
 from coranet.methods.mean_teacher import MeanTeacher
-from coranet.methods.one_vs_rest import (
-    OneVsRest,
-    Vote,
-    merge_masks,
-    merge_probabilities,
-    merge_regions,
-    numbered_update,
-    of_object,
-    sub_task,
-)
+from coranet.methods.one_vs_rest import OneVsRest, numbered_update, sub_task
 from coranet.methods.supervised import Supervised
+from coranet.methods.vote import Vote, merge_masks, merge_probabilities, merge_regions, of_object
 from coranet.nets import count_parameters
 from coranet.ops.passes import evaluating
 from coranet.types import Regions, Terms, Trace, Update
