@@ -222,9 +222,9 @@ def predict2d(bench: Bench) -> None:
     }
     for name, (uncertainty, get) in works.items():
         method = CoraNet()
-        net = method.inference_net(method.nets(MakeNet(Net(), 2, 1, 2)), uncertainty=uncertainty).eval()
-        settle(net, FAST, GPU)
-        predictor = Predictor(method, net, SLICE, FAST, uncertainty)
+        segmenter = method.segmenter(method.nets(MakeNet(Net(), 2, 1, 2)), uncertainty=uncertainty)
+        settle(segmenter.net.eval(), FAST, GPU)
+        predictor = Predictor(segmenter, SLICE, FAST)
 
         def work(predictor: Predictor = predictor, get: Callable[[], Pool] = get) -> None:
             for index, planes, prediction in predictor.over(get()):
@@ -273,15 +273,15 @@ def predict3d(bench: Bench) -> None:
     image = torch.randn(1, *size)
     method = CoraNet()
     nets = method.nets(MakeNet(Net(body="vnet", width=16), 3, 1, 2))
-    net = method.inference_net(nets, uncertainty=False).eval()
-    plain = method.inference_net(nets, uncertainty=False).eval().to(GPU)
+    segmenter = method.segmenter(nets, uncertainty=False)
+    plain = method.segmenter(nets, uncertainty=False).net.eval().to(GPU)
     torch.backends.cudnn.benchmark = True
     corners = [(x, y, z) for x in range(0, 416, 160) for y in range(0, 416, 160) for z in range(0, 104, 40)][:24]
     for _ in range(2):
         theirs = plain_loop(plain, image, window, corners)
     del plain
-    settle(net, FAST, GPU)
-    predictor = Predictor(method, net, Patches(blend="constant"), FAST, uncertainty=False, stride=stride)
+    settle(segmenter.net.eval(), FAST, GPU)
+    predictor = Predictor(segmenter, Patches(blend="constant"), FAST, stride=stride)
     for _ in predictor.parts(image[None, :, :112, :112, :100], GPU):
         pass
     wait(GPU)

@@ -25,6 +25,8 @@ def squared_difference(p, q):
 
 
 def masked_mean(values, mask, valid, normalise="image"):
+    if normalise == "batch":
+        return region_mean(values, np.asarray(mask, bool) & np.asarray(valid, bool))
     means = []
     for v, m, inside in zip(values, mask, valid, strict=True):
         total, region, image = 0.0, 0, 0

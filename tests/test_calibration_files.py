@@ -310,14 +310,14 @@ def check_crm(uncertain, score):
 
 def test_scores_of_the_conservative_radical_module(finished, scans, tmp_path):
     trained = coranet.load(finished, "cpu")
-    sharpen(trained.predictor.net)
+    sharpen(trained.predictor.segmenter.net)
     maps = predicted(trained, scans, tmp_path)
     check_crm(maps["_uncertain"], maps["_score"])
 
 
 def test_scores_of_one_network_per_object(scans, small, tmp_path):
     trained = coranet.load(train(scans, tmp_path / "run", small(steps=1, classes="binary")), "cpu")
-    sharpen(trained.predictor.net)
+    sharpen(trained.predictor.segmenter.net)
     maps = predicted(trained, scans, tmp_path / "p")
     check_crm(maps["_uncertain"], maps["_score"])
 
@@ -329,9 +329,9 @@ def test_scores_of_thresholds(scans, small, tmp_path, name):
     overrides = (("method.regions", name), *((f"method.regions.{cheaper[name]}", "2") for _ in range(name in cheaper)))
     trained = coranet.load(train(scans, tmp_path / "run", small(steps=1, overrides=overrides)), "cpu")
     middle = float(np.median(trained.predict(scans / "imagesTs/phantom_007_0000.nii.gz").score))
-    method = trained.run.method
-    regions = replace(method.regions, threshold=middle if name == "aleatoric" else 1 - middle)
-    halved = replace(trained.predictor, method=replace(method, regions=regions))
+    segmenter = trained.predictor.segmenter
+    estimator = replace(segmenter.estimator, threshold=middle if name == "aleatoric" else 1 - middle)
+    halved = replace(trained.predictor, segmenter=replace(segmenter, estimator=estimator))
     maps = predicted(replace(trained, predictor=halved), scans, tmp_path / "p")
     uncertain, score = maps["_uncertain"] == 1, maps["_score"]
     assert score.dtype == np.float32

@@ -14,6 +14,7 @@ from coranet.engine.run import Accel, Optim
 from coranet.engine.step import backward
 from coranet.methods import METHODS
 from coranet.methods.one_vs_rest import OneVsRest
+from coranet.ops.passes import evaluating
 from tests import tiny
 
 
@@ -221,9 +222,9 @@ def test_nothing_reads_labels_of_unlabelled_images_or_pixels_outside(subject, di
 @every_method
 def test_predictions_are_probabilities_with_regions(subject, dims):
     method, nets = subject.build(dims)
-    net = method.inference_net(nets).eval()
-    with torch.no_grad():
-        prediction = method.decide(method.infer(net, subject.batch(dims).labelled.image))
+    segmenter = method.segmenter(nets)
+    with evaluating(segmenter.net), torch.no_grad():
+        prediction = segmenter(subject.batch(dims).labelled.image)
     shape = (2, *tiny.SHAPES[dims])
     assert prediction.probabilities.shape == (2, subject.classes, *tiny.SHAPES[dims])
     torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(shape))
@@ -231,6 +232,6 @@ def test_predictions_are_probabilities_with_regions(subject, dims):
     kept = method.remember(prediction)
     assert set(kept) <= set(subject.batch(dims).unlabelled.maps)
     assert all(values.shape == shape and values.dtype == torch.uint8 for values in kept.values())
-    alone = method.inference_net(nets, uncertainty=False)
-    for body in alone.bodies if subject.one_vs_rest else [alone]:
+    alone = method.segmenter(nets, uncertainty=False).net
+    for body in alone if subject.one_vs_rest else [alone]:
         assert set(body.heads) == {"main"}

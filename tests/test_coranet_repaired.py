@@ -5,19 +5,17 @@ import pytest
 import torch
 
 from coranet.errors import InputError
-from coranet.methods import coranet_repaired
-from coranet.methods.coranet_repaired import Guidance, RepairedCoraNet
+from coranet.methods import Segmenter, coranet_views
+from coranet.methods.coranet_views import Guidance, StrongViewCoraNet
 from coranet.types import Sample
-from coranet.uncertainty import CRM
+from coranet.uncertainty import CRM, Ensemble
 from tests import tiny
-
-JOINT = {"updates": "joint", "masks": "online", "views": 2}
 
 
 @pytest.fixture
 def plain(monkeypatch):
     """Strong views that are the image itself."""
-    monkeypatch.setattr(coranet_repaired, "strong_view", lambda image, *_: image)
+    monkeypatch.setattr(coranet_views, "strong_view", lambda image, *_: image)
 
 
 def softmax(logits):
@@ -28,15 +26,14 @@ def softmax(logits):
 @pytest.mark.parametrize("guide", ["student", "teacher"])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_losses_of_views_are_those_of_the_paper(plain, guide, classes):
-    method = RepairedCoraNet(**JOINT, cutmix=0.0, guide=guide, pseudo_dice=0.5, regions=CRM(alpha=3.0))
+    method = StrongViewCoraNet(cutmix=0.0, guide=guide, pseudo_dice=0.5, regions=CRM(alpha=3.0))
     nets, batch = method.nets(tiny.make_net(classes=classes)), tiny.batch(classes=classes)
     for net in nets.values():
         net.eval()  # so that a second look says the same
     sample = batch.unlabelled
     terms = method.loss(nets, batch, tiny.at("selftrain"))
     with torch.no_grad():
-        maps = method.infer(nets["teacher" if guide == "teacher" else "student"], sample.image)
-        seen = method.decide(maps)
+        seen = Segmenter(nets[guide], method.regions)(sample.image)
         p = softmax(nets["student"](sample.image)["main"].double().numpy())
         target = softmax(nets["teacher"](sample.image)["main"].double().numpy())
     label, certain = seen.probabilities.argmax(dim=1).numpy(), seen.regions.certain.numpy()
@@ -57,7 +54,7 @@ def test_losses_of_views_are_those_of_the_paper(plain, guide, classes):
 
 
 def test_boxes_move_all_that_an_image_is_taught_by(plain):
-    method = RepairedCoraNet(**JOINT, cutmix=1.0)
+    method = StrongViewCoraNet(cutmix=1.0)
     number = torch.arange(1, 5).view(4, 1, 1).expand(4, 16, 16)
     sample = Sample(image=number.unsqueeze(1).float(), valid=number % 2 == 0, maps={})
     guidance = Guidance(number, number > 2, number.unsqueeze(1).float(), sample.valid)
@@ -72,7 +69,7 @@ def test_boxes_move_all_that_an_image_is_taught_by(plain):
 
 @pytest.mark.parametrize("how", [{"mirror": 1.0}, {"turns": True}])
 def test_a_moved_view_is_taught_by_moved_labels(plain, how):
-    method = RepairedCoraNet(**JOINT, cutmix=0.0, **how)
+    method = StrongViewCoraNet(cutmix=0.0, **how)
     place = torch.arange(4 * 16 * 16).view(4, 16, 16)
     sample = Sample(image=place.unsqueeze(1).float(), valid=place % 3 > 0, maps={})
     torch.manual_seed(0)
@@ -87,14 +84,11 @@ def test_a_moved_view_is_taught_by_moved_labels(plain, how):
 
 
 def test_a_dropped_view_is_one_more_and_weights_grow(plain):
-    methods = [
-        RepairedCoraNet(**JOINT, mask=False, cutmix=0.0, feature_dropout=rate, ramp=0.5, weights=(2.0, 3.0))
-        for rate in (0.0, 0.5)
-    ]
+    methods = [StrongViewCoraNet(cutmix=0.0, feature_dropout=rate, ramp=0.5, weights=(2.0, 3.0)) for rate in (0.0, 0.5)]
     torch.manual_seed(1)
     nets, batch = methods[0].nets(tiny.make_net()), tiny.batch()
     without, beside = (method.loss(nets, batch, tiny.at("selftrain", 5)) for method in methods)
-    assert without.values["certain"] != beside.values["certain"]
+    assert without.values["consistency"] != beside.values["consistency"]
     at = tiny.at("selftrain", 5)
     grown = np.exp(-5 * (1 - min(float(at.phase_step) / (0.5 * at.phase_steps), 1)) ** 2)
     assert float(without.weights["certain"]) == pytest.approx(2 * grown)
@@ -105,7 +99,7 @@ def test_a_dropped_view_is_one_more_and_weights_grow(plain):
 
 @pytest.mark.parametrize("guide", ["student", "teacher"])
 def test_gradients_reach_the_student_alone(guide):
-    method = RepairedCoraNet(**JOINT, guide=guide, feature_dropout=0.5)
+    method = StrongViewCoraNet(guide=guide, feature_dropout=0.5)
     nets, batch = method.nets(tiny.make_net()), tiny.batch()
     terms = method.loss(nets, batch, tiny.at("selftrain"))
     (terms.values["certain"] + terms.values["consistency"]).backward()
@@ -116,6 +110,12 @@ def test_gradients_reach_the_student_alone(guide):
     assert set(nets["teacher"].heads) == ({"main", "con", "rad"} if guide == "teacher" else {"main"})
 
 
-def test_views_need_one_joint_update():
-    with pytest.raises(InputError, match="updates=joint and masks=online"):
-        RepairedCoraNet(views=1)
+def test_without_a_view_it_is_another_method():
+    with pytest.raises(InputError, match="Without views it is coranet:repaired"):
+        StrongViewCoraNet(views=0)
+
+
+def test_an_averaged_guide_may_have_an_ensemble_s_members():
+    method = StrongViewCoraNet(guide="teacher", regions=Ensemble(members=2))
+    nets, batch = method.nets(tiny.make_net()), tiny.batch()
+    assert torch.isfinite(method.loss(nets, batch, tiny.at("selftrain")).total)

@@ -33,7 +33,7 @@ class Says(torch.nn.Module):
 
 
 def regions(crm, logits):
-    return crm.regions(crm.infer(Says(logits), None))
+    return crm.judge(crm.infer(Says(logits), None))
 
 
 def learnt(posterior, costs):
@@ -99,7 +99,7 @@ def test_two_organs_that_are_equally_likely():
     posterior = np.array([0.0, 0.5, 0.5])
     for costs, uncertain in (("object", True), ("background", False)):
         crm = CRM(costs=costs)
-        assert bool(crm.regions(soft_maps(crm, posterior)).uncertain) is uncertain
+        assert bool(crm.judge(soft_maps(crm, posterior)).uncertain) is uncertain
 
 
 @settings(deadline=None)
@@ -107,11 +107,11 @@ def test_two_organs_that_are_equally_likely():
 def test_one_cost_for_all_objects_is_blind_between_organs(share, alpha):
     posterior = np.array([0.0, share, 1 - share])
     each, one = CRM(alpha=alpha), CRM(alpha=alpha, costs="background")
-    assert bool(one.regions(soft_maps(one, posterior)).certain)
+    assert bool(one.judge(soft_maps(one, posterior)).certain)
     doubtful = 1 / (1 + alpha) + 1e-6 < share < alpha / (1 + alpha) - 1e-6
     sure = share < 1 / (1 + alpha) - 1e-6 or share > alpha / (1 + alpha) + 1e-6
     if doubtful or sure:
-        assert bool(each.regions(soft_maps(each, posterior)).uncertain) is doubtful
+        assert bool(each.judge(soft_maps(each, posterior)).uncertain) is doubtful
 
 
 @pytest.mark.parametrize("costs", ["object", "background"])
@@ -138,10 +138,10 @@ def test_every_output_learns_with_one_cost_for_all_objects():
     tiny.backward(nets, update, tiny.batch(classes=4), tiny.at("pretrain"), Accel())
     assert all(p.grad is not None and p.grad.any() for p in nets["student"].parameters())
     with torch.no_grad():
-        prediction = method.decide(method.infer(nets["student"].eval(), tiny.batch().labelled.image))
+        prediction = method.segmenter(nets)(tiny.batch().labelled.image)
     assert prediction.regions.certain.shape == (2, 16, 16)
 
 
 def test_the_released_code_knows_one_kind_of_costs():
-    with pytest.raises(InputError, match=r"does not know regions.costs. Set it on the method coranet"):
+    with pytest.raises(InputError, match=r"costs for each object: set other regions on the method coranet"):
         ReleasedCoraNet(regions=CRM(costs="background"))

@@ -49,21 +49,42 @@ def test_cross_entropy(seed, classes, weighted):
 
 
 @draws
-@given(seeds, st.sampled_from(["image", "region"]))
+@given(seeds, st.sampled_from(["image", "region", "batch"]))
 def test_masked_mean(seed, normalise):
     logits, _, mask, valid = drawn(seed, 2)
-    ours = losses.masked_mean(tensor(logits[:, 0]), tensor(mask), tensor(valid), normalise)
+    ours = losses.masked_mean(tensor(logits[:, 0]), tensor(valid), region=tensor(mask), normalise=normalise)
     expected = oracles.masked_mean(flat(logits[:, 0]), flat(mask), flat(valid), normalise)
     assert float(ours) == pytest.approx(expected, abs=1e-6)
+    everywhere = losses.masked_mean(tensor(logits[:, 0]), tensor(valid), normalise=normalise)
+    expected = oracles.masked_mean(flat(logits[:, 0]), np.ones_like(flat(mask)), flat(valid), normalise)
+    assert float(everywhere) == pytest.approx(expected, abs=1e-6)
+
+
+@draws
+@given(seeds, st.integers(2, 4), st.sampled_from(["image", "region", "batch"]))
+def test_losses_of_regions(seed, classes, normalise):
+    """Eq. 7 and Eq. 8, within a region and everywhere, and how much of images it covers."""
+    logits, label, mask, valid = drawn(seed, classes)
+    p, q = torch.softmax(tensor(logits), 1), torch.softmax(tensor(logits[::-1].copy()), 1)
+    share = oracles.masked_mean(np.ones_like(flat(mask), float), flat(mask), flat(valid))
+    assert float(regions.share(tensor(mask), tensor(valid))) == pytest.approx(share, abs=1e-6)
+    for region, known in ((tensor(mask), flat(mask)), (None, np.ones_like(flat(mask)))):
+        ours = regions.pseudo_label_loss(tensor(logits), tensor(label), tensor(valid), region, normalise)
+        expected = oracles.certain_loss(flat(logits), flat(label), known, flat(valid), normalise)
+        assert float(ours) == pytest.approx(expected, abs=1e-6)
+        ours = regions.consistency_loss(p, q, tensor(valid), region, normalise)
+        apart = oracles.squared_difference(flat(p.numpy()), flat(q.numpy()))
+        assert float(ours) == pytest.approx(oracles.masked_mean(apart, known, flat(valid), normalise), abs=1e-6)
 
 
 def test_masked_mean_of_nothing_is_zero_and_ignores_what_lies_outside():
     values = torch.tensor([[float("nan"), 2.0]])
     outside = torch.tensor([[False, True]])
-    assert float(losses.masked_mean(values, torch.ones(1, 2, dtype=torch.bool), outside)) == 2
+    assert float(losses.masked_mean(values, outside)) == 2
     nothing = torch.zeros(1, 2, dtype=torch.bool)
-    assert float(losses.masked_mean(values, nothing, outside, "region")) == 0
-    assert float(losses.masked_mean(values, nothing, nothing)) == 0
+    assert float(losses.masked_mean(values, outside, region=nothing, normalise="region")) == 0
+    assert float(losses.masked_mean(values, nothing, region=nothing)) == 0
+    assert float(losses.masked_mean(values, outside, region=nothing, normalise="batch")) == 0
 
 
 @draws
@@ -86,13 +107,12 @@ def test_crm_losses_and_regions(seed, classes, alpha):
     rad, main = drawn(seed + 1, classes, 2 * (classes - 1))[0], drawn(seed + 2, classes)[0]
     logits = {"main": tensor(main), "con": tensor(con), "rad": tensor(rad)}
     own = crm.losses(logits, tensor(label))
-    everywhere = torch.ones(valid.shape, dtype=torch.bool)
-    total = losses.masked_mean(losses.cross_entropy(logits["main"], tensor(label)), everywhere, tensor(valid))
-    total += sum(losses.masked_mean(loss, everywhere, tensor(valid)) for loss in own.values())
+    total = losses.masked_mean(losses.cross_entropy(logits["main"], tensor(label)), tensor(valid))
+    total += sum(losses.masked_mean(loss, tensor(valid)) for loss in own.values())
     expected = oracles.crm_loss(flat(main), flat(con), flat(rad), flat(label), flat(valid), alpha)
     assert float(total) == pytest.approx(expected, rel=1e-6)
 
-    found = crm.regions(crm.infer(lambda image, heads: logits, torch.empty(0)))
+    found = crm.judge(crm.infer(lambda image, heads: logits, torch.empty(0)))
     expected = oracles.uncertain_mask(flat(con), flat(rad))
     np.testing.assert_array_equal(flat(found.uncertain.numpy()), expected)
     np.testing.assert_array_equal(found.certain.numpy(), ~found.uncertain.numpy())
@@ -124,7 +144,7 @@ def test_costs_pull_the_heads_to_opposite_sides():
 @given(seeds, st.integers(2, 4), st.sampled_from([0.5, 0.7, 0.9]))
 def test_softmax_regions(seed, classes, threshold):
     p = oracles.softmax(drawn(seed, classes)[0])
-    found = Softmax(threshold=threshold).regions({"main": tensor(p)})
+    found = Softmax(threshold=threshold).judge({"main": tensor(p)})
     np.testing.assert_array_equal(found.certain.numpy(), p.max(axis=1) > threshold)
     np.testing.assert_allclose(found.score.numpy(), 1 - p.max(axis=1))
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from coranet.errors import InputError
-from coranet.methods import METHODS, find_method
+from coranet.methods import METHODS, Segmenter, find_method
 from coranet.methods.coranet import ABLATION, CoraNet
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.methods.mean_teacher import MeanTeacher
@@ -114,8 +114,7 @@ def test_pseudo_labels_are_the_main_head_s_and_masks_the_estimator_s(scene):
         (CoraNet(), ~oracles.uncertain_mask(heads["con"], heads["rad"])),
         (CoraNet(regions=Softmax(threshold=0.7)), oracles.softmax(heads["main"]).max(axis=1) > 0.7),
     ):
-        maps = method.infer(nets["student"], batch.unlabelled.image)
-        kept = method.remember(method.decide(maps))
+        kept = method.remember(method.segmenter(nets)(batch.unlabelled.image))
         np.testing.assert_array_equal(whole(kept["label"]), heads["main"].argmax(axis=1))
         np.testing.assert_array_equal(whole(kept["certain"]).astype(bool), certain)
         online = replace(method, masks="online").targets(nets, batch.unlabelled)
@@ -145,6 +144,8 @@ def test_released_objective(scene):
     ramp = 0.1 * oracles.gaussian_ramp(8 / 4, 40)
     expected = sum(supervised) / 4 + 0.5 * (sum(kept) / 4 + ramp * uncertain)
     assert float(method.loss(nets, batch, at).total) == pytest.approx(expected, abs=1e-6)
+    without = replace(method, dice=0.0).loss(nets, batch, at).total
+    assert float(without) == pytest.approx(expected - supervised[1] / 4 - 0.5 * kept[1] / 4, abs=1e-6)
 
 
 def test_mean_teacher_objective(scene):
@@ -183,7 +184,7 @@ def test_the_paper_s_network():
         (1, 1),
     ]
     assert student.heads["main"][0][0].in_channels == 64
-    alone = CoraNet().inference_net(nets, uncertainty=False)
+    alone = CoraNet().segmenter(nets, uncertainty=False).net
     assert count_parameters(student) - count_parameters(alone) == pytest.approx(0.15e6, rel=0.02)
     assert count_parameters(alone) == count_parameters(make_net())
 
@@ -195,15 +196,20 @@ def test_equal_costs_still_start_from_two_initialisations():
 
 def test_prediction_without_uncertainty_asks_the_main_head_alone(scene):
     nets, batch = scene
-    maps = CoraNet().infer(nets["student"], batch.labelled.image, uncertainty=False)
+    alone = Segmenter(nets["student"])
+    maps = alone.infer(batch.labelled.image)
     assert set(maps) == {"main"}
-    assert CoraNet().decide(maps, uncertainty=False).regions is None
+    assert alone.decide(maps).regions is None
 
 
-def test_on_labels_alone_keeps_the_heads():
-    method = CoraNet().on_labels_alone()
+@pytest.mark.parametrize("variant", ["coranet", "coranet:released", "coranet:repaired", "coranet:views"])
+def test_on_labels_alone_keeps_the_heads(variant):
+    whole = METHODS[variant]()
+    method = whole.on_labels_alone()
+    assert type(method) is type(whole)
     assert [update.name for update in method.objectives("selftrain")] == ["crm"]
     assert method.phases[1].refresh_every is None
+    assert set(method.nets(tiny.make_net())["student"].heads) == {"main", "con", "rad"}
 
 
 def test_names():
@@ -214,8 +220,10 @@ def test_names():
         Softmax(threshold=1.5)
     with pytest.raises(InputError, match="at least 1"):
         CRM(alpha=0.2)
-    with pytest.raises(InputError, match="one joint update"):
-        ReleasedCoraNet(updates="alternate")
+    with pytest.raises(InputError, match="conservative-radical module alone"):
+        ReleasedCoraNet(regions=Softmax())
+    with pytest.raises(InputError, match="names the teacher's region"):
+        CoraNet(consistency_on="certain", mask=False)
 
 
 def test_a_method_of_one_s_own(tmp_path):
@@ -233,7 +241,7 @@ def test_a_method_of_one_s_own(tmp_path):
 
 def test_regions_cover_every_pixel_once(scene):
     nets, batch = scene
-    prediction = CoraNet().decide(CoraNet().infer(nets["student"], batch.labelled.image))
+    prediction = CoraNet().segmenter(nets)(batch.labelled.image)
     assert isinstance(prediction, Prediction)
     regions = prediction.regions
     assert (regions.certain ^ regions.uncertain).all()

@@ -416,11 +416,9 @@ def test_dct_predicts_by_the_first_network_or_by_the_mean():
         first, second = (net(image)["main"].softmax(1) for net in nets.values())
         for predicts, expected in (("student", first), ("mean", (first + second) / 2)):
             method = DCTSeg(predicts=predicts)
-            body = method.inference_net(nets, uncertainty=False)
-            found = method.decide(method.infer(body, image, uncertainty=False), uncertainty=False)
-            torch.testing.assert_close(found.probabilities, expected)
-            again = body.keeping(("main",))(image)["main"].softmax(1)
-            torch.testing.assert_close(again, expected)
+            for uncertainty in (True, False):
+                found = method.segmenter(nets, uncertainty=uncertainty)(image)
+                torch.testing.assert_close(found.probabilities, expected)
 
 
 def test_sizes_are_learnt_first_and_then_left_alone():

@@ -426,9 +426,10 @@ def test_mc_net_labels_no_pixel_that_a_decoder_is_unsure_of():
 def test_mc_net_can_predict_by_both_decoders():
     method = MutualConsistency(predicts="mean")
     nets, batch = scene(method)
-    net = method.inference_net(nets, uncertainty=False).eval()
-    mean = method.infer(net, batch.unlabelled.image)["main"]
-    both = net(batch.unlabelled.image)
+    segmenter = method.segmenter(nets, uncertainty=False)
+    segmenter.net.eval()
+    mean = segmenter.infer(batch.unlabelled.image)["main"]
+    both = segmenter.net(batch.unlabelled.image)
     torch.testing.assert_close(mean, (both["main"].softmax(1) + both["second"].softmax(1)) / 2)
 
 
@@ -554,10 +555,13 @@ def test_umct_s_passes_draw_dropout_but_leave_statistics_modes_and_gradients_alo
 def test_umct_can_predict_by_all_views():
     method = MultiViewCoTraining(views=6, ensemble=True)
     nets, batch = scene(method)
-    net = method.inference_net(nets).eval()
+    segmenter = method.segmenter(nets)
+    segmenter.net.eval()
     each = [
         answer(nets[name], side, batch.unlabelled.image).softmax(1)
         for name, side in zip(method.names, ORIENTATIONS[2], strict=True)
     ]
-    torch.testing.assert_close(method.infer(net, batch.unlabelled.image)["main"], torch.stack(each).mean(0))
-    assert replace(method, ensemble=False).inference_net(nets) is nets["student"]
+    torch.testing.assert_close(segmenter.infer(batch.unlabelled.image)["main"], torch.stack(each).mean(0))
+    alone = method.segmenter(nets, uncertainty=False).net.eval()
+    torch.testing.assert_close(alone(batch.unlabelled.image)["main"], segmenter.net(batch.unlabelled.image)["main"])
+    assert replace(method, ensemble=False).segmenter(nets).net is nets["student"]

@@ -11,24 +11,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from coranet.engine.codec import decode, override
-from coranet.engine.run import Accel
+from coranet.engine.optimizers import make_optimizers
+from coranet.engine.run import Accel, Optim
+from coranet.engine.step import Updates
 from coranet.errors import InputError
 from coranet.methods import METHODS, WRAPPERS, Method, find_method, method_name
 from coranet.methods.coranet import CoraNet
 from coranet.methods.mean_teacher import MeanTeacher
-from coranet.methods.one_vs_rest import (
-    MergedPrediction,
-    ObjectBodies,
-    OneVsRest,
-    merge_masks,
-    merge_probabilities,
-    merge_regions,
-    numbered_update,
-    of_object,
-    sub_task,
-)
+from coranet.methods.one_vs_rest import OneVsRest, numbered_update, sub_task
 from coranet.methods.supervised import Supervised
+from coranet.methods.vote import Vote, merge_masks, merge_probabilities, merge_regions, of_object
 from coranet.nets import count_parameters
+from coranet.ops.passes import evaluating
 from coranet.types import Regions, Terms, Trace, Update
 from coranet.uncertainty import Softmax
 from tests import oracles, tiny
@@ -50,11 +44,9 @@ def build(inner, objects=3):
     return method, method.nets(tiny.make_net(classes=objects + 1))
 
 
-def predict(method, net, uncertainty=True):
-    net.eval()
-    with torch.no_grad():
-        maps = method.infer(net, tiny.batch().labelled.image, uncertainty=uncertainty)
-        return method.decide(maps, uncertainty=uncertainty)
+def predict(segmenter):
+    with evaluating(segmenter.net), torch.no_grad():
+        return segmenter(tiny.batch().labelled.image)
 
 
 @settings(deadline=None)
@@ -122,8 +114,9 @@ def test_every_sub_task_is_the_method_on_its_own(name):
             assert (update.name, update.optimizer) == (f"{k}.{plain.name}", f"{k}.{plain.optimizer}")
             assert update.trains == tuple(f"{k}.{net}" for net in plain.trains)
             assert torch.equal(terms.total, theirs.total)
-            for kind in ("values", "weights", "measures"):
+            for kind in ("values", "weights"):
                 assert set(getattr(terms, kind)) == {f"{k}.{n}" for n in getattr(theirs, kind)}
+            assert set(terms.measures) == {name for n in theirs.measures for name in (n, f"{k}.{n}")}
         method.after_step(nets, at)
         for k, own in alone.items():
             inner.after_step(own, at)
@@ -169,11 +162,11 @@ def test_an_object_s_number_is_read_whole():
 def test_each_sub_task_remembers_its_own_prediction(name):
     inner = METHODS[name]()
     method, nets = build(inner)
-    prediction = predict(method, method.inference_net(nets))
-    assert isinstance(prediction, MergedPrediction)
+    prediction = predict(method.segmenter(nets))
+    assert len(prediction.objects) == 3
     expected = {}
     for k in (1, 2, 3):
-        alone = predict(inner, inner.inference_net(of_object(k, nets)))
+        alone = predict(inner.segmenter(of_object(k, nets)))
         expected |= {f"{k}.{n}": values for n, values in inner.remember(alone).items()}
     kept = method.remember(prediction)
     assert kept.keys() == expected.keys()
@@ -182,7 +175,7 @@ def test_each_sub_task_remembers_its_own_prediction(name):
 
 def test_conservative_and_radical_maps_are_merged():
     method, nets = build(CoraNet())
-    prediction = predict(method, method.inference_net(nets))
+    prediction = predict(method.segmenter(nets))
     confidence = torch.stack([one.probabilities[:, 1] for one in prediction.objects], dim=1).flatten(2)
     for name in ("conservative", "radical"):
         masks = torch.stack([one.regions.maps[name] for one in prediction.objects], dim=1).flatten(2)
@@ -192,23 +185,21 @@ def test_conservative_and_radical_maps_are_merged():
 
 def test_without_uncertainty_the_main_heads_alone():
     method, nets = build(CoraNet())
-    net = method.inference_net(nets, uncertainty=False)
-    prediction = predict(method, net, uncertainty=False)
+    segmenter = method.segmenter(nets, uncertainty=False)
+    prediction = predict(segmenter)
+    assert segmenter.estimator is None
     assert prediction.regions is None
-    assert torch.equal(prediction.probabilities, predict(method, method.inference_net(nets)).probabilities)
-    assert count_parameters(net) == sum(count_parameters(nets[f"{k}.teacher"]) for k in (1, 2, 3))
+    assert torch.equal(prediction.probabilities, predict(method.segmenter(nets)).probabilities)
+    assert count_parameters(segmenter.net) == sum(count_parameters(nets[f"{k}.teacher"]) for k in (1, 2, 3))
 
 
 def test_the_networks_are_one_module():
     method, nets = build(Supervised())
-    net = method.inference_net(nets)
-    assert isinstance(net, ObjectBodies)
-    assert net.multiple == nets["1.student"].multiple
-    assert count_parameters(net) == 3 * count_parameters(nets["1.student"])
-    image = tiny.batch().labelled.image
-    assert set(net(image)) == set(net(image, ("main",))) == {"1.main", "2.main", "3.main"}
-    assert [level.shape[1] for level in net.encode(image)] == [3 * n for n in nets["1.student"].widths]
-    net.to(torch.float64).eval()
+    segmenter = method.segmenter(nets)
+    assert isinstance(segmenter, Vote)
+    assert count_parameters(segmenter.net) == 3 * count_parameters(nets["1.student"])
+    assert set(segmenter.infer(tiny.batch().labelled.image)) == {"1.main", "2.main", "3.main"}
+    segmenter.net.to(torch.float64).eval()
     assert all(p.dtype == torch.float64 for p in nets["3.student"].parameters())
     assert not nets["2.student"].training
 
@@ -216,23 +207,18 @@ def test_the_networks_are_one_module():
 @pytest.mark.parametrize("predicts", ["student", "teacher"])
 def test_a_look_at_the_prediction_leaves_every_network_in_its_mode(predicts):
     method, nets = build(MeanTeacher(predicts=predicts))
-    net = method.inference_net(nets)
-    training = net.training
-    net.eval()
-    net.train(training)
+    predict(method.segmenter(nets))
     assert {name: module.training for name, module in nets.items()} == {name: name.endswith("student") for name in nets}
 
 
 def test_measures_are_logged_for_each_object_and_as_their_mean():
     method, nets = build(CoraNet())
-    batch, measures = tiny.batch(classes=4, maps=MAPS), {}
-    for update in method.objectives("selftrain"):
-        measures |= tiny.backward(nets, update, batch, tiny.at("selftrain"), Accel()).measures
-    logged = method.summarise(measures)
+    updates = Updates(method, nets, make_optimizers(method, nets, Optim()), Accel())
+    logged = updates(tiny.batch(classes=4, maps=MAPS), tiny.at("selftrain"), 1e-3).measures
+    assert list(logged) == ["uncertain_share", "1.uncertain_share", "2.uncertain_share", "3.uncertain_share"]
     each = [float(logged[f"{k}.uncertain_share"]) for k in (1, 2, 3)]
     assert len(set(each)) == 3
     assert float(logged["uncertain_share"]) == pytest.approx(np.mean(each))
-    assert CoraNet().summarise(measures) == measures
 
 
 def test_without_unlabelled_images():

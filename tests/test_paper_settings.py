@@ -1,12 +1,13 @@
 """Small promises of the paper that no loss shows: who moves, in which mode, by which optimizer, for how long."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
 
 from coranet.data.doctor.facts import Facts, Spread
+from coranet.engine.codec import override
 from coranet.engine.optimizers import make_optimizers, rate
 from coranet.engine.run import Accel, Optim, Run
 from coranet.engine.step import backward
@@ -93,11 +94,40 @@ def test_the_released_teacher_averages_parameters_alone():
     assert all(torch.equal(value, before[key]) for key, value in nets["teacher"].named_buffers())
 
 
-@pytest.mark.parametrize("field", ["mask", "normalise", "view", "self_training"])
-def test_the_released_variant_refuses_what_it_would_ignore(field):
-    changed = {"mask": False, "normalise": "region", "view": 0.5, "self_training": False}[field]
-    with pytest.raises(InputError, match=field):
-        ReleasedCoraNet(**{field: changed})
+OWN = {
+    "coranet": {
+        "self_training",
+        "mean_teacher",
+        "mask",
+        "consistency_on",
+        "normalise",
+        "updates",
+        "masks",
+        "refresh_every",
+    },
+    "coranet:released": {"ramp_epochs", "refresh_every"},
+    "coranet:repaired": {"view", "refresh_every"},
+    "coranet:views": {
+        "view",
+        "views",
+        "cutmix",
+        "mirror",
+        "turns",
+        "feature_dropout",
+        "pseudo_dice",
+        "guide",
+        "ramp",
+    },
+}
+
+
+@pytest.mark.parametrize("variant", OWN)
+def test_variants_have_no_field_that_they_would_ignore(variant):
+    shared = {"dice", "regions", "weights", "beta", "pretrain_epochs", "selftrain_epochs"}
+    assert {field.name for field in fields(METHODS[variant])} == shared | OWN[variant]
+    strange = next(iter(set().union(*OWN.values()) - OWN[variant]))
+    with pytest.raises(InputError, match=f"has no field '{strange}'"):
+        override(METHODS[variant](), strange, "1")
 
 
 def test_a_view_changes_what_the_student_sees_and_nothing_else():
@@ -113,7 +143,8 @@ def test_a_view_changes_what_the_student_sees_and_nothing_else():
     assert not torch.equal(unlabelled, batch.unlabelled.image)
     assert torch.equal(labelled, batch.labelled.image)
     assert torch.equal(seen["teacher"][0], batch.unlabelled.image)
-    assert torch.equal(CoraNet().student_view(batch.unlabelled), batch.unlabelled.image)
+    CoraNet().consistency_loss(nets, batch, tiny.at("selftrain"))
+    assert torch.equal(seen["student"][-1], batch.unlabelled.image)
 
 
 def test_one_adam_for_all_updates():

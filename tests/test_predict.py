@@ -91,7 +91,7 @@ def test_arrays_and_files_agree(trained, scans):
 
 def test_without_uncertainty_the_extra_heads_are_neither_run_nor_counted(finished, scans, tmp_path, trained):
     alone = Trained.load(finished, torch.device("cpu"), uncertainty=False)
-    assert set(alone.predictor.net.heads) == {"main"}
+    assert set(alone.predictor.segmenter.net.heads) == {"main"}
     assert alone.parameters < trained.parameters
     alone.predict_files(scans / "imagesTs", tmp_path)
     assert not list(tmp_path.glob("*_uncertain*"))

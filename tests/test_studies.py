@@ -174,7 +174,7 @@ def test_among_equals_chance_decides_alike_each_time():
 def test_soft_maps_are_255ths_of_each_head():
     generator = torch.Generator().manual_seed(0)
     main, con, rad = (torch.rand(2, 3, 4, 4, generator=generator).softmax(dim=1) for _ in range(3))
-    regions = CRM().regions({"main": main, "con": con[:, 1:], "rad": rad[:, 1:]})
+    regions = CRM().judge({"main": main, "con": con[:, 1:], "rad": rad[:, 1:]})
     found = soft_maps(Prediction(probabilities=main, regions=regions))
     assert list(found) == ["confidence", "main.1", "main.2", "con.1", "con.2", "rad.1", "rad.2"]
     torch.testing.assert_close(found["confidence"] / 255, main.amax(dim=1), atol=0.5 / 255 + 1e-6, rtol=0)

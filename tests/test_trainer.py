@@ -402,7 +402,7 @@ def test_the_best_weights_are_those_of_the_check_with_the_highest_dice(scans, sm
     best = checkpoint.load(folder / "best.pt", torch.device("cpu"))
     assert len(checks) == 4
     assert best["step"] == max(checks, key=lambda step: (checks[step], -step))
-    weights = Trained.load(folder, torch.device("cpu"), best=True).predictor.net.state_dict()
+    weights = Trained.load(folder, torch.device("cpu"), best=True).predictor.segmenter.net.state_dict()
     assert same(dict(weights), dict(best["nets"]["student"]))
     without = train(scans, tmp_path / "without", small())
     assert not (without / "best.pt").exists()

@@ -238,7 +238,7 @@ def test_dropout_lies_on_the_coarsest_feature_and_the_last_and_is_on_in_training
 def test_confidence_is_that_of_the_mean():
     p = torch.tensor([0.75, 0.85, 0.1]).view(1, 1, 3)
     for estimator in (TTA(), MCDropout()):
-        regions = estimator.regions({"main": torch.cat([1 - p, p], dim=1)})
+        regions = estimator.judge({"main": torch.cat([1 - p, p], dim=1)})
         assert regions.certain.tolist() == [[False, True, True]]
         torch.testing.assert_close(regions.score, torch.tensor([[0.25, 0.15, 0.1]]))
 
@@ -270,7 +270,7 @@ def test_aleatoric_loss_and_std(dims, classes):
     std = np.sqrt(np.mean([(one - average) ** 2 for one in samples], axis=0))
     np.testing.assert_allclose(maps["std"].numpy(), std, atol=1e-6)
     np.testing.assert_allclose(maps["main"].numpy(), oracles.softmax(heads["main"].numpy()), atol=1e-6)
-    regions = Aleatoric(threshold=0.2).regions(maps)
+    regions = Aleatoric(threshold=0.2).judge(maps)
     np.testing.assert_array_equal(regions.certain.numpy(), std.max(axis=1) < 0.2)
     assert 0 < regions.certain.float().mean() < 1
     np.testing.assert_allclose(regions.score.numpy(), std.max(axis=1), atol=1e-6)
@@ -297,9 +297,9 @@ def test_a_spread_of_nothing_is_certain_everywhere():
         "spread": torch.full((1, 3, 8, 8), -20.0),
     }
     maps = Aleatoric().infer(lambda image, names: heads, None)
-    assert Aleatoric().regions(maps).certain.all()
+    assert Aleatoric().judge(maps).certain.all()
     heads["spread"] = torch.zeros(1, 3, 8, 8)
-    assert not Aleatoric().regions(Aleatoric().infer(lambda image, names: heads, None)).certain.any()
+    assert not Aleatoric().judge(Aleatoric().infer(lambda image, names: heads, None)).certain.any()
 
 
 # Ensemble
@@ -309,15 +309,16 @@ def test_a_spread_of_nothing_is_certain_everywhere():
 def test_ensemble_is_the_mean_of_its_members_and_the_label_the_student_s(classes):
     method = CoraNet(regions=Ensemble(members=3, threshold=0.45))
     nets, image = method.nets(tiny.make_net(classes=classes)), tiny.batch().unlabelled.image
-    net = method.inference_net(nets).eval()
+    segmenter = method.segmenter(nets)
+    segmenter.net.eval()
     with torch.no_grad():
-        maps = method.infer(net, image)
+        maps = segmenter.infer(image)
         each = [oracles.softmax(member.eval()(image)["main"].double().numpy()) for member in nets["members"]]
         main = oracles.softmax(nets["student"].eval()(image)["main"].double().numpy())
     assert np.abs(each[0] - each[1]).max() > 1e-3
     np.testing.assert_allclose(maps["members"].numpy(), np.mean(each, axis=0), atol=1e-6)
     np.testing.assert_allclose(maps["main"].numpy(), main, atol=1e-6)
-    prediction = method.decide(maps)
+    prediction = segmenter.decide(maps)
     np.testing.assert_array_equal(prediction.regions.certain.numpy(), np.mean(each, axis=0).max(axis=1) > 0.45)
     np.testing.assert_allclose(prediction.probabilities.numpy(), main, atol=1e-6)
 
@@ -344,11 +345,14 @@ def test_members_learn_labels_alone_each_as_if_it_were_the_only_one():
 def test_members_travel_with_uncertainty_alone():
     method = CoraNet(regions=Ensemble(members=2))
     nets, plain = method.nets(tiny.make_net()), count_parameters(tiny.make_net()())
-    assert isinstance(method.inference_net(nets), EnsembleBody)
-    assert count_parameters(method.inference_net(nets)) == 3 * plain
-    assert count_parameters(method.inference_net(nets, uncertainty=False)) == count_parameters(nets["teacher"]) == plain
+    alone = method.segmenter(nets, uncertainty=False).net
+    assert isinstance(method.segmenter(nets).net, EnsembleBody)
+    assert count_parameters(method.segmenter(nets).net) == 3 * plain
+    assert count_parameters(alone) == count_parameters(nets["teacher"]) == plain
     copy_weights(nets["teacher"], nets["student"])
     owners = make_optimizers(method, nets, Optim())
     assert list(owners) == ["main"]
     nets["student"].eval()
-    assert not method.inference_net(nets).training
+    method.targets_now(nets, tiny.batch().unlabelled)
+    assert not nets["student"].training
+    assert all(member.training for member in nets["members"])

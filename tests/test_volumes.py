@@ -449,6 +449,8 @@ def test_scans_that_do_not_fit_on_the_device_say_so(volumes, options, tmp_path, 
 
 def test_too_little_memory_for_a_scan_says_so(runs, monkeypatch):
     trained = coranet.load(runs["native"], "cpu")
-    monkeypatch.setattr(trained.predictor.net, "forward", lambda *a, **k: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(
+        trained.predictor.segmenter.net, "forward", lambda *a, **k: (_ for _ in ()).throw(MemoryError())
+    )
     with pytest.raises(InputError, match="Not enough memory for this scan"):
         trained.predict(np.random.default_rng(0).normal(size=(20, 20, 20)))

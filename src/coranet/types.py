@@ -5,7 +5,7 @@ Shapes: `B` images, `C` channels, `K` classes, `*S` the two or three axes of spa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -85,6 +85,17 @@ class Terms:
     traces: Mapping[str, Trace] = field(default_factory=dict)
     """What to keep of the unlabelled images of this batch, by name of the map."""
 
+    @classmethod
+    def together(cls, parts: Iterable[Terms]) -> Terms:
+        """Parts of one objective as one."""
+        every = list(parts)
+        return cls(
+            values={name: value for part in every for name, value in part.values.items()},
+            weights={name: weight for part in every for name, weight in part.weights.items()},
+            measures={name: measure for part in every for name, measure in part.measures.items()},
+            traces={name: trace for part in every for name, trace in part.traces.items()},
+        )
+
     @property
     def total(self) -> Tensor:
         """The scalar that is minimised."""
@@ -118,6 +129,8 @@ class Prediction:
     probabilities: Tensor
     """`(B, K, *S)`, summing to one over classes."""
     regions: Regions | None = None
+    objects: tuple[Prediction, ...] = ()
+    """Where each object has a network of its own: what each of them says, of two classes, in order of the objects."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from typing import Any
 from coranet.errors import InputError
 from coranet.feed.windows import WINDOWS, Window
 from coranet.methods import METHODS, WRAPPERS, Method, find_method
+from coranet.methods.earlier_fields import translate
 from coranet.uncertainty import ESTIMATORS, Estimator
 
 
@@ -122,7 +123,10 @@ def _decode_dataclass(cls: Any, content: Any, where: str) -> Any:
         raise InputError(f"{where} is an object, not {content!r}.")
     fields = dict(content)
     if cls in FAMILIES:
-        cls = FAMILIES[cls][1](str(fields.pop("kind", "slices" if cls is Window else None)))  # of runs before patches
+        kind = str(fields.pop("kind", "slices" if cls is Window else None))  # of runs before patches
+        if cls is Method:
+            kind, fields = translate(kind, fields, where)
+        cls = FAMILIES[cls][1](kind)
     hints = typing.get_type_hints(cls)
     known = {field.name for field in dataclasses.fields(cls)}
     unknown = set(fields) - known

@@ -34,7 +34,7 @@ def estimate_seconds(setup: Setup, done: int = 0) -> float:
 def _look(setup: Setup, nets: Nets) -> tuple[float, CaseMemory | None]:
     """How long one window takes to predict, and a memory that holds what would be kept of a few."""
     run, pool = setup.run, setup.shown
-    predictor = replace(setup.predictor(), net=run.method.inference_net(nets))
+    predictor = replace(setup.predictor(), segmenter=run.method.segmenter(nets))
     index = torch.arange(min(len(pool), 2))
     some = torch.stack([cut(pool.image(i), [0] * run.data.window.dims, run.data.window.size) for i in index.tolist()])
     prediction = predictor(some)

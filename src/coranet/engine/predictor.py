@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from coranet.engine.run import Accel
 from coranet.feed.pools import Pool
 from coranet.feed.windows import Window
-from coranet.methods import Method
-from coranet.nets import Body, fuse
+from coranet.methods import Segmenter
+from coranet.nets import fuse
 from coranet.ops.confusion import dice_from_counts, overlap_counts
+from coranet.ops.passes import evaluating
 from coranet.ops.tiling import blend_parts, predict_windows, starts
 from coranet.types import Prediction
 
@@ -53,13 +54,11 @@ def settle(net: nn.Module, accel: Accel, device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class Predictor:
-    """A network in evaluation mode, fed windows in batches."""
+    """What predicts, in evaluation mode, fed windows in batches."""
 
-    method: Method
-    net: Body
+    segmenter: Segmenter
     window: Window
     accel: Accel
-    uncertainty: bool = True
     stride: tuple[int, ...] | None = None
     """Voxels between windows; half a window where none is given."""
     values: int = 4
@@ -75,7 +74,7 @@ class Predictor:
             blend=self.window.blend,
             batch=self._batch(images.device),
         )
-        return self._decide(maps)
+        return self.segmenter.decide(maps)
 
     def parts(self, images: Tensor, device: torch.device) -> Iterator[tuple[tuple[slice, ...], Prediction]]:
         """Of images `(B, C, *S)` wherever they are: places in `(B, *S)`, and what is said there, on the device.
@@ -102,7 +101,7 @@ class Predictor:
                 device=device,
             )
             for along, maps in blended:
-                decided = self._decide({name: values.unsqueeze(0) for name, values in maps.items()})
+                decided = self.segmenter.decide({name: values.unsqueeze(0) for name, values in maps.items()})
                 yield (slice(number, number + 1), along), decided
 
     def over(self, pool: Pool) -> Iterator[tuple[Tensor, slice, Prediction]]:
@@ -153,15 +152,5 @@ class Predictor:
         return max(voxels // math.prod(self.window.size), 2)
 
     def _infer(self, image: Tensor) -> dict[str, Tensor]:
-        training = self.net.training
-        if training:
-            self.net.eval()
-        try:
-            with torch.no_grad(), arithmetic(self.accel, image.device):
-                return self.method.infer(self.net, in_layout(image, self.accel), uncertainty=self.uncertainty)
-        finally:
-            if training:
-                self.net.train()
-
-    def _decide(self, maps: Mapping[str, Tensor]) -> Prediction:
-        return self.method.decide(maps, uncertainty=self.uncertainty)
+        with evaluating(self.segmenter.net), torch.no_grad(), arithmetic(self.accel, image.device):
+            return self.segmenter.infer(in_layout(image, self.accel))

@@ -88,9 +88,7 @@ class Setup:
     def predictor(self) -> Predictor:
         """What the method would predict with right now."""
         run = self.run
-        return Predictor(
-            run.method, run.method.inference_net(self.nets), run.data.window, run.accel, values=4 * run.classes
-        )
+        return Predictor(run.method.segmenter(self.nets), run.data.window, run.accel, values=4 * run.classes)
 
 
 def _set_arithmetic(accel: Accel, device: torch.device) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from coranet.engine.predictor import arithmetic, in_layout
 from coranet.engine.run import Accel
@@ -35,21 +37,31 @@ def progress(step: int, steps: int, epoch: int, stretch: Stretch, device: torch.
 
 def backward(nets: Nets, update: Update, batch: Batch, at: Progress, accel: Accel) -> Terms:
     """Evaluate an update's loss and leave its gradients in the networks it trains; all others are frozen meanwhile."""
-    for name, net in nets.items():
-        trained = name in update.trains
-        first = next(net.parameters(), None)
-        if first is not None and first.requires_grad != trained:
-            net.requires_grad_(trained)
-        if trained and not net.training:
-            net.train()
-    with arithmetic(accel, batch.labelled.image.device):
-        terms = update.loss(nets, batch, at)
-    torch.autograd.backward(terms.total)
+    for name in update.trains:
+        if not nets[name].training:
+            nets[name].train()
+    with frozen(net for name, net in nets.items() if name not in update.trains):
+        with arithmetic(accel, batch.labelled.image.device):
+            terms = update.loss(nets, batch, at)
+        torch.autograd.backward(terms.total)
     return Terms(
         values={name: value.detach() for name, value in terms.values.items()},
         measures={name: value.detach() for name, value in terms.measures.items()},
         traces={name: replace(trace, values=trace.values.detach()) for name, trace in terms.traces.items()},
     )
+
+
+@contextmanager
+def frozen(nets: Iterable[nn.Module]) -> Iterator[None]:
+    """Meanwhile nothing in these networks learns; after it what learnt before learns again."""
+    learning = [parameter for net in nets for parameter in net.parameters() if parameter.requires_grad]
+    for parameter in learning:
+        parameter.requires_grad = False
+    try:
+        yield
+    finally:
+        for parameter in learning:
+            parameter.requires_grad = True
 
 
 def laid_out(batch: Batch, accel: Accel) -> Batch:
@@ -73,20 +85,42 @@ class Updates:
 
     def __call__(self, batch: Batch, at: Progress, rate: float | Tensor) -> Terms:
         """Learn from a batch at a learning rate; terms, measures and traces come back unread."""
-        found = []
+        found: dict[str, Terms] = {}
         for update in self.method.objectives(at.phase):
+            if update.name in found:
+                raise InputError(
+                    f"Two updates of {type(self.method).__name__} are called {update.name!r}: name them apart."
+                )
             optimizer = self.optimizers[update.optimizer]
             for group in optimizer.param_groups:
                 group["lr"] = update.rate * rate
             optimizer.zero_grad(set_to_none=True)
-            found.append(backward(self.nets, update, batch, at, self.accel))
+            found[update.name] = backward(self.nets, update, batch, at, self.accel)
             optimizer.step()
         self.method.after_step(self.nets, at)
-        return Terms(
-            values={name: value for terms in found for name, value in terms.values.items()},
-            measures={name: value for terms in found for name, value in terms.measures.items()},
-            traces={name: trace for terms in found for name, trace in terms.traces.items()},
-        )
+        return joined(found)
+
+
+def joined(found: Mapping[str, Terms]) -> Terms:
+    """What all updates of a step found, by the updates' names.
+
+    A term that several have is told apart by the update's name, a measure that several have is averaged.
+    """
+    owners = Counter(name for terms in found.values() for name in terms.values)
+    values = {
+        name if owners[name] == 1 else f"{update}.{name}": value
+        for update, terms in found.items()
+        for name, value in terms.values.items()
+    }
+    measures: dict[str, list[Tensor]] = {}
+    for terms in found.values():
+        for name, measure in terms.measures.items():
+            measures.setdefault(name, []).append(measure)
+    return Terms(
+        values=values,
+        measures={name: each[0] if len(each) == 1 else torch.stack(each).mean() for name, each in measures.items()},
+        traces={name: trace for terms in found.values() for name, trace in terms.traces.items()},
+    )
 
 
 WARM_UP = 3

@@ -85,16 +85,16 @@ class Trained:
             )
         nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
         checkpoint.load_weights(nets, checkpoint.load(source, torch.device("cpu"))["nets"], source)
-        net = run.method.inference_net(nets, uncertainty=uncertainty).eval()
+        segmenter = run.method.segmenter(nets, uncertainty=uncertainty)
         torch.backends.cudnn.allow_tf32 = False
-        settle(net, run.accel, device)
-        predictor = Predictor(run.method, net, run.data.window, run.accel, uncertainty, stride, 4 * run.classes)
+        settle(segmenter.net.eval(), run.accel, device)
+        predictor = Predictor(segmenter, run.data.window, run.accel, stride, 4 * run.classes)
         return cls(run, predictor, device)
 
     @property
     def parameters(self) -> int:
         """Of the network that predicts: without uncertainty, of the encoder and its main head alone."""
-        return count_parameters(self.predictor.net)
+        return count_parameters(self.predictor.segmenter.net)
 
     @property
     def classes(self) -> dict[int, str]:
@@ -208,7 +208,7 @@ class Trained:
         Returns:
             By case, how many millilitres of each class but the background were found.
         """
-        if scores and not self.predictor.uncertainty:
+        if scores and self.predictor.segmenter.estimator is None:
             raise InputError("--scores: there is no score without uncertainty. Leave --no-uncertainty away.")
         if Store.is_store(scans):
             raise InputError(f"{scans}: is a prepared store. Give the folder it was made of, with --dataset as then.")

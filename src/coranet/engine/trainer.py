@@ -42,8 +42,7 @@ class Trainer:
         self.setup = Setup.of(run, store, device)
         self.state = State(self.setup, folder)
         updates = Updates(run.method, self.setup.nets, self.state.optimizers, run.accel)
-        captured = run.accel.graphs and not run.method.waits
-        self.learn: Callable[[Batch, Progress, float], Terms] = Captured(updates) if captured else updates
+        self.learn: Callable[[Batch, Progress, float], Terms] = Captured(updates) if run.accel.graphs else updates
         self.journal, self.clock = Journal(folder / "log.jsonl"), Clock()
         self.saved = time.monotonic()
         self.stop_signal: int | None = None
@@ -70,7 +69,7 @@ class Trainer:
             first=self.state.done,
             seconds=estimate_seconds(self.setup, self.state.done),
             device=str(self.setup.device),
-            parameters=count_parameters(self.run.method.inference_net(self.setup.nets)),
+            parameters=count_parameters(self.run.method.segmenter(self.setup.nets).net),
             stretches=tuple((s.phase.name, s.start, s.stop - s.start) for s in self.setup.timeline),
         )
         for listener in self.listeners:
@@ -111,7 +110,7 @@ class Trainer:
         if found.traces and state.memory is not None:
             setup.batches.trace(step, state.memory, found.traces)
             state.traced = True
-        return dict(found.values), run.method.summarise(found.measures)
+        return dict(found.values), dict(found.measures)
 
     def refresh(self, step: int) -> None:
         """Ask the method what to keep of every unlabelled image, and put it on disk for checkpoints to name."""

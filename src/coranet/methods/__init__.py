@@ -16,6 +16,7 @@ from coranet.methods.cct import CrossConsistency
 from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.methods.coranet_repaired import RepairedCoraNet
+from coranet.methods.coranet_views import StrongViewCoraNet
 from coranet.methods.cps import CPS
 from coranet.methods.dan import DAN
 from coranet.methods.dct_seg import DCTSeg
@@ -38,6 +39,7 @@ from coranet.methods.perturbation_mining import PerturbationMining
 from coranet.methods.pi_model import PiModel
 from coranet.methods.pseudo_label import PseudoLabel
 from coranet.methods.sassnet import SASSNet
+from coranet.methods.segmenter import Segmenter
 from coranet.methods.self_training import SelfTraining
 from coranet.methods.size_constraint import SizeConstraint
 from coranet.methods.supervised import Supervised
@@ -50,7 +52,7 @@ from coranet.methods.unimatch import UniMatch
 from coranet.methods.urpc import PyramidConsistency
 from coranet.methods.vat import VAT
 
-__all__ = ["METHODS", "WRAPPERS", "Method", "find_method", "method_name"]
+__all__ = ["METHODS", "WRAPPERS", "Method", "Segmenter", "find_method", "method_name"]
 
 METHODS: dict[str, type[Method]] = {
     "advent": Advent,
@@ -59,6 +61,7 @@ METHODS: dict[str, type[Method]] = {
     "coranet": CoraNet,
     "coranet:released": ReleasedCoraNet,
     "coranet:repaired": RepairedCoraNet,
+    "coranet:views": StrongViewCoraNet,
     "cps": CPS,
     "dan": DAN,
     "dct_seg": DCTSeg,

@@ -10,14 +10,13 @@ A step is one labelled and one unlabelled batch, whatever updates are made of th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
-from coranet.nets import Body, Feature, MakeNet
+from coranet.methods.segmenter import Segmenter
+from coranet.nets import Body, Feature, MakeNet, body_of
 from coranet.ops.losses import cross_entropy, masked_mean, probabilities, soft_dice
 from coranet.types import Batch, Nets, Phase, Prediction, Progress, Sample, Terms, Update
 from coranet.uncertainty import Estimator, Softmax
@@ -49,11 +48,6 @@ class Method(ABC):
         return {"student": make_net()}
 
     @property
-    def waits(self) -> bool:
-        """Whether its step has to wait for a value on the device, and so cannot be one CUDA graph."""
-        return False
-
-    @property
     def estimator(self) -> Estimator:
         """What says which of its predictions are uncertain."""
         return Softmax(threshold=0.9)
@@ -79,10 +73,6 @@ class Method(ABC):
     def after_step(self, nets: Nets, at: Progress) -> None:
         """What moves without gradients, once a step."""
 
-    def summarise(self, measures: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The measures of all updates of a step as they are logged."""
-        return dict(measures)
-
     # What is kept per case
 
     def remember(self, prediction: Prediction) -> dict[str, Tensor]:
@@ -91,19 +81,16 @@ class Method(ABC):
 
     # What is predicted
 
-    def inference_net(self, nets: Nets, *, uncertainty: bool = True) -> Body:
-        """The network that predicts; without uncertainty it need not carry more than its main head."""
-        net = cast(Body, nets["student"])
-        return net if uncertainty else net.keeping(("main",))
+    def predicting(self, nets: Nets) -> Body:
+        """The network that predicts."""
+        return body_of(nets)
 
-    def infer(self, net: Body, image: Tensor, *, uncertainty: bool = True) -> dict[str, Tensor]:
-        """Soft maps that may be blended over windows."""
-        return (self.estimator if uncertainty else Softmax()).infer(net, image)
-
-    def decide(self, maps: Mapping[str, Tensor], *, uncertainty: bool = True) -> Prediction:
-        """From soft maps to probabilities and regions."""
-        regions = self.estimator.regions(maps) if uncertainty else None
-        return Prediction(probabilities=maps["main"], regions=regions)
+    def segmenter(self, nets: Nets, *, uncertainty: bool = True) -> Segmenter:
+        """What predicts: that network with all its estimator needs, or without uncertainty with its main head alone."""
+        net = self.predicting(nets)
+        if not uncertainty:
+            return Segmenter(net.keeping(("main",)))
+        return Segmenter(self.estimator.join(net, nets), self.estimator)
 
     def on_labels_alone(self) -> Method:
         """What to train where there are no unlabelled cases."""
@@ -114,8 +101,7 @@ class Method(ABC):
     def supervised_terms(self, logits: Tensor, sample: Sample) -> dict[str, Tensor]:
         """Cross-entropy, and Dice where asked for, of labelled images."""
         assert sample.label is not None
-        everywhere = torch.ones_like(sample.valid)
-        terms = {"ce": masked_mean(cross_entropy(logits, sample.label), everywhere, sample.valid)}
+        terms = {"ce": masked_mean(cross_entropy(logits, sample.label), sample.valid)}
         if self.dice:
             terms["dice"] = self.dice * soft_dice(probabilities(logits), sample.label, sample.valid)
         return terms

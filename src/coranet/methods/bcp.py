@@ -88,7 +88,7 @@ class BCP(Method):
         if at.phase == "pretrain" or batch.unlabelled is None:
             mixed = copy_paste(a, b, box)
             logits = nets["student"](mixed.image)["main"]
-            return Terms(values={"labelled": self.part_loss(logits, mixed, torch.ones_like(box))})
+            return Terms(values={"labelled": self.part_loss(logits, mixed)})
         p, q = halves(self.taught(nets["teacher"], batch.unlabelled))
         inward, outward = copy_paste(a, p, box), copy_paste(q, b, box)
         logits = nets["student"](torch.cat([inward.image, outward.image]))["main"]
@@ -107,9 +107,10 @@ class BCP(Method):
         label = seen.argmax(dim=1)
         return replace(sample, label=largest_components(label, seen.shape[1]) if self.largest else label)
 
-    def part_loss(self, logits: Tensor, mixed: Sample, region: Tensor) -> Tensor:
-        """ℓ over one part of the mixtures."""
+    def part_loss(self, logits: Tensor, mixed: Sample, region: Tensor | None = None) -> Tensor:
+        """ℓ over one part of the mixtures, or over all of them."""
         assert mixed.label is not None
-        ce = masked_mean(cross_entropy(logits, mixed.label), region, mixed.valid, "region")
-        dice = soft_dice(probabilities(logits), mixed.label, region & mixed.valid)
+        inside = mixed.valid if region is None else region & mixed.valid
+        ce = masked_mean(cross_entropy(logits, mixed.label), mixed.valid, region=inside, normalise="region")
+        dice = soft_dice(probabilities(logits), mixed.label, inside)
         return (ce + self.dice * dice) / (1 + self.dice)

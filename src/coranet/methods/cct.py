@@ -13,7 +13,7 @@ perturbation by an adversarial direction is left out. Their weight, 30 times the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -21,7 +21,7 @@ from torch import nn
 from coranet.errors import InputError
 from coranet.methods.base import Method
 from coranet.methods.consistency import mean_difference
-from coranet.nets import Body, Feature, MakeNet
+from coranet.nets import Feature, MakeNet, body_of
 from coranet.ops.features import Perturbation, perturb_levels
 from coranet.ops.losses import probabilities
 from coranet.ops.ramps import gaussian_ramp
@@ -59,7 +59,7 @@ class CrossConsistency(Method):
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """The main decoder's supervised terms, and the distance of the others to it."""
-        student = cast(Body, nets["student"])
+        student = body_of(nets)
         values = self.supervised_terms(student(batch.labelled.image, ("main",))["main"], batch.labelled)
         if batch.unlabelled is None:
             return Terms(values=values)

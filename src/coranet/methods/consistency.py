@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal
 
 from torch import Tensor, nn
 
 from coranet.methods.base import Method
-from coranet.nets import Body, MakeNet
+from coranet.nets import Body, MakeNet, body_of
 from coranet.ops.losses import masked_mean, squared_difference
 from coranet.ops.ramps import gaussian_ramp
 from coranet.ops.teacher import follow, frozen_copy
@@ -71,11 +71,11 @@ class TaughtConsistency(Consistency):
         """The teacher moves."""
         follow(nets["teacher"], nets["student"], self.beta)
 
-    def inference_net(self, nets: Nets, *, uncertainty: bool = True) -> Body:
+    def predicting(self, nets: Nets) -> Body:
         """Whichever predicts."""
-        return cast(Body, nets[self.predicts])
+        return body_of(nets, self.predicts)
 
 
 def mean_difference(p: Tensor, target: Tensor, valid: Tensor) -> Tensor:
     """Mean over images and their valid voxels of Σ_k (p_k - q_k)²: two `(B, K, *S)` and `(B, *S)` to a scalar."""
-    return masked_mean(squared_difference(p, target), valid, valid)
+    return masked_mean(squared_difference(p, target), valid)

@@ -9,54 +9,59 @@ Facts about that code, which carries no licence and is not used here. It differs
 - L_u = mean over the three heads of Σ_k (p_k - p'_k)², averaged over uncertain pixels. The teacher has all heads.
 - L = L_sup + 0.5 (L_c + 0.1 exp(-5 (1 - t/40)²) L_u), t in epochs of self-training; one update a step.
 - The teacher averages parameters only, runs in training mode, and sees the student's very image.
+
+CE of the main head and its part of L_u are the text's Eq. 7 and Eq. 8, divided by the region's pixels of the whole batch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from coranet.errors import InputError
-from coranet.methods.coranet import CoraNet, unlabelled
+from coranet.methods.coranet import SeparateSelfTraining, Targets, refreshed, unlabelled
 from coranet.nets import Body
-from coranet.ops.losses import cross_entropy, probabilities, soft_dice, squared_difference
+from coranet.ops.losses import cross_entropy, masked_mean, probabilities, soft_dice, squared_difference
 from coranet.ops.ramps import gaussian_ramp
+from coranet.ops.regions import consistency_loss, pseudo_label_loss
 from coranet.ops.teacher import follow, frozen_copy
-from coranet.types import Batch, Nets, Progress, Terms
+from coranet.types import Batch, Nets, Phase, Progress, Terms, Update
 from coranet.uncertainty import CRM
 from coranet.uncertainty.crm import as_pairs, object_masks
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleasedCoraNet(CoraNet):
+class ReleasedCoraNet(SeparateSelfTraining):
     """What the released code does, in any dimension."""
 
     paper: ClassVar[str] = "Shi et al., IEEE TMI 2021, released code"
 
+    dice: float = 1.0
+    """Weight of the Dice terms, on labels and on pseudo-labels. The released code has 1."""
     weights: tuple[float, float] = (0.5, 0.05)
-    """Of the certain and, once its ramp is over, of the uncertain term."""
-    updates: Literal["alternate", "joint"] = "joint"
-    """One update a step."""
+    """Of the certain term and, once its ramp is over, of the uncertain one. With neither, unlabelled images are not
+    looked at."""
     ramp_epochs: float = 40
     """Epochs of self-training over which the uncertain term grows."""
+    refresh_every: float = 5
+    """Epochs between two refreshes of pseudo-labels and masks."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.updates != "joint" or not isinstance(self.regions, CRM):
+        if not isinstance(self.regions, CRM) or self.regions.costs != "object":
             raise InputError(
-                "The released code makes one joint update and knows the conservative-radical module alone."
+                "The released code knows the conservative-radical module alone, with costs for each object: "
+                "set other regions on the method coranet."
             )
-        text, fixed = CoraNet(), ("mask", "normalise", "consistency_on", "view")
-        changed = [name for name in fixed if getattr(self, name) != getattr(text, name)]
-        if self.self_training != self.mean_teacher:
-            changed.append("self_training" if self.mean_teacher else "mean_teacher")
-        if self.regions.costs != "object":
-            changed.append("regions.costs")
-        if changed:
-            raise InputError(f"The released code does not know {', '.join(changed)}. Set it on the method coranet.")
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """As in the text."""
+        return refreshed(super().phases, self.refresh_every if self.uses_unlabelled else None)
 
     def make_teacher(self, student: Body) -> Body:
         """All heads, in training mode."""
@@ -66,6 +71,10 @@ class ReleasedCoraNet(CoraNet):
         """Parameters only."""
         if at.phase == "selftrain":
             follow(nets["teacher"], nets["student"], self.beta, buffers=False)
+
+    def selftraining(self) -> tuple[Update, ...]:
+        """One update."""
+        return (Update(name="joint", loss=self.loss),)
 
     def crm_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """L_sup."""
@@ -78,15 +87,17 @@ class ReleasedCoraNet(CoraNet):
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """L, over labelled and unlabelled images."""
         sample = unlabelled(batch)
-        pseudo_label, certain = self.targets(nets, sample)
-        kept, uncertain = certain & sample.valid, ~certain & sample.valid
+        targets = Targets.stored(sample)
+        certain, uncertain = targets.certain & sample.valid, ~targets.certain & sample.valid
         student = nets["student"](sample.image)
         with torch.no_grad():
             teacher = nets["teacher"](sample.image)
         costs = ((self.alpha, 1.0), (1.0, self.alpha))
-        parts = self.four_terms(student, pseudo_label, kept, costs=costs, by_count=True)
-        gaps = [mean_over(head_difference(student, teacher, head), uncertain) for head in ("main", "con", "rad")]
-        values = {"certain": torch.stack(list(parts.values())).mean(), "consistency": torch.stack(gaps).mean()}
+        parts = self.four_terms(student, targets.label, certain, costs=costs, by_count=True)
+        values = {
+            "certain": torch.stack(list(parts.values())).mean(),
+            "consistency": torch.stack(gaps(student, teacher, uncertain)).mean(),
+        }
         return Terms(
             values={**self.crm_loss(nets, batch, at).values, **values},
             weights={
@@ -104,7 +115,7 @@ class ReleasedCoraNet(CoraNet):
 
     def four_terms(
         self,
-        logits: dict[str, Tensor],
+        logits: Mapping[str, Tensor],
         label: Tensor,
         region: Tensor,
         *,
@@ -113,8 +124,8 @@ class ReleasedCoraNet(CoraNet):
     ) -> dict[str, Tensor]:
         """CE and Dice of the main head, weighted CE of the other two, over a region."""
         terms = {
-            "ce": mean_over(cross_entropy(logits["main"], label), region),
-            "dice": soft_dice(probabilities(logits["main"]), label, region),
+            "ce": pseudo_label_loss(logits["main"], label, region, None, "batch"),
+            "dice": self.dice * soft_dice(probabilities(logits["main"]), label, region),
         }
         for name, cost in zip(("con", "rad"), costs, strict=True):
             pairs = as_pairs(logits[name])
@@ -126,14 +137,11 @@ class ReleasedCoraNet(CoraNet):
         return terms
 
 
-def mean_over(values: Tensor, region: Tensor) -> Tensor:
-    """Σ_z M_z v_z / Σ_z M_z over the whole batch, 0 where the region is empty."""
-    return torch.where(region, values, 0.0).sum() / region.sum().clamp(min=1)
-
-
-def head_difference(student: dict[str, Tensor], teacher: dict[str, Tensor], head: str) -> Tensor:
-    """Squared difference of one head's probabilities, `(B, *S)`; averaged over objects for heads that hold pairs."""
-    if head == "main":
-        return squared_difference(probabilities(student[head]), probabilities(teacher[head]))
-    mine, theirs = (probabilities(as_pairs(logits[head])) for logits in (student, teacher))
-    return squared_difference(mine, theirs).mean(dim=1)
+def gaps(student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], region: Tensor) -> list[Tensor]:
+    """Σ_k (p_k - p'_k)² of each head, averaged over the region; over objects too for heads that hold pairs."""
+    main = consistency_loss(probabilities(student["main"]), probabilities(teacher["main"]), region, None, "batch")
+    apart = []
+    for head in ("con", "rad"):
+        mine, theirs = (probabilities(as_pairs(logits[head])) for logits in (student, teacher))
+        apart.append(masked_mean(squared_difference(mine, theirs).mean(dim=1), region, normalise="batch"))
+    return [main, *apart]

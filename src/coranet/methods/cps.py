@@ -14,13 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import nn
 
 from coranet.methods.base import Method
 from coranet.nets import MakeNet
 from coranet.ops.losses import cross_entropy, masked_mean
 from coranet.ops.ramps import gaussian_ramp
+from coranet.ops.regions import share
 from coranet.types import Batch, Nets, Progress, Terms, Update
 
 NAMES = ("student", "second")
@@ -56,13 +56,12 @@ class CPS(Method):
         image, valid = batch.unlabelled.image, batch.unlabelled.valid
         first, second = (nets[name](image)["main"] for name in NAMES)
         their_labels = second.detach().argmax(dim=1), first.detach().argmax(dim=1)
-        everywhere = torch.ones_like(valid)
         for name, logits, label in zip(("cross", "second_cross"), (first, second), their_labels, strict=True):
-            values[name] = masked_mean(cross_entropy(logits, label), everywhere, valid)
+            values[name] = masked_mean(cross_entropy(logits, label), valid)
         weight = self.weight * gaussian_ramp(at.step, self.ramp * at.steps)
         agreed = their_labels[0] == their_labels[1]
         return Terms(
             values=values,
             weights={"cross": weight, "second_cross": weight},
-            measures={"agreed_share": masked_mean(agreed.float(), everywhere, valid)},
+            measures={"agreed_share": share(agreed, valid)},
         )

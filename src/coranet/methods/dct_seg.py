@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from coranet.methods.base import Method
-from coranet.nets import Body, MakeNet
+from coranet.nets import Body, MakeNet, body_of
 from coranet.ops.adversarial import fgsm
 from coranet.ops.entropy import js_divergence, kl_divergence, log
 from coranet.ops.losses import cross_entropy, masked_mean, probabilities
@@ -72,7 +72,7 @@ class DCTSeg(Method):
         labelled = {name: probabilities(logits[name]) for name in PAIR}
         p = {name: probabilities(nets[name](batch.unlabelled.image)["main"]) for name in PAIR}
         valid = batch.unlabelled.valid
-        values["agreement"] = masked_mean(js_divergence(*p.values()), torch.ones_like(valid), valid)
+        values["agreement"] = masked_mean(js_divergence(*p.values()), valid)
         fooled = [self.fooled(nets, batch.labelled, labelled), self.fooled(nets, batch.unlabelled, p)]
         values["adversarial"] = torch.stack(fooled).mean()
         start, end = self.adversarial_start * at.steps, self.ramp * at.steps
@@ -85,25 +85,23 @@ class DCTSeg(Method):
 
     def fooled(self, nets: Nets, sample: Sample, p: Mapping[str, Tensor]) -> Tensor:
         """KL of each network's answer to the other's adversarial image, both averaged."""
-        everywhere = torch.ones_like(sample.valid)
         found = []
         for mine, other in (PAIR, PAIR[::-1]):
             target = p[mine].detach()
             label = target.argmax(dim=1) if sample.label is None else sample.label
 
             def loss(image: Tensor, net: nn.Module = nets[mine], label: Tensor = label) -> Tensor:
-                return masked_mean(cross_entropy(net(image)["main"], label), everywhere, sample.valid)
+                return masked_mean(cross_entropy(net(image)["main"], label), sample.valid)
 
             with frozen_statistics(*nets.values()):
                 made = fgsm(loss, sample.image, self.epsilon)
                 answer = nets[other](torch.where(sample.valid.unsqueeze(1), made, sample.image))["main"]
-            found.append(masked_mean(kl_divergence(target, probabilities(answer)), everywhere, sample.valid))
+            found.append(masked_mean(kl_divergence(target, probabilities(answer)), sample.valid))
         return torch.stack(found).mean()
 
-    def inference_net(self, nets: Nets, *, uncertainty: bool = True) -> Body:
+    def predicting(self, nets: Nets) -> Body:
         """The first network, or both as one."""
-        bodies = [cast(Body, nets[name]) for name in PAIR]
-        return bodies[0] if self.predicts == "student" else MeanBody(bodies)
+        return MeanBody([body_of(nets, name) for name in PAIR]) if self.predicts == "mean" else body_of(nets)
 
 
 class MeanBody(Body):
@@ -113,7 +111,7 @@ class MeanBody(Body):
         super().__init__()
         self.bodies = nn.ModuleList(bodies)
         self.heads, self.decoders, self.widths = nn.ModuleDict({"main": nn.Identity()}), nn.ModuleDict(), ()
-        self.multiple, self.training = bodies[0].multiple, bodies[0].training
+        self.multiple = bodies[0].multiple
 
     def encode(self, image: Tensor) -> list[Tensor]:
         """The logarithm, as the only level."""

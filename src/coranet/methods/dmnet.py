@@ -85,7 +85,7 @@ class DMNet(DAN):
         first, second = (probabilities(logits[head]) for head in HEADS)
         there = kl_divergence(sharpen(second.detach(), self.temperature), first)
         back = kl_divergence(sharpen(first.detach(), self.temperature), second)
-        return masked_mean((there + back) / 2, torch.ones_like(valid), valid)
+        return masked_mean((there + back) / 2, valid)
 
     def examples(self, nets: Nets, batch: Batch) -> Sequence[tuple[Tensor, float]]:
         """Labels are what they should be, predictions are not."""

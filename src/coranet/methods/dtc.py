@@ -59,7 +59,7 @@ class DTC(Method):
         others = nets["student"](batch.unlabelled.image)
         main, distance = (torch.cat([logits[head], others[head]]) for head in ("main", "distance"))
         valid = torch.cat([sample.valid, batch.unlabelled.valid])
-        values["agreement"] = masked_mean(self.disagreement(main, distance), torch.ones_like(valid), valid)
+        values["agreement"] = masked_mean(self.disagreement(main, distance), valid)
         return Terms(values=values, weights={"agreement": self.weight * gaussian_ramp(at.step, self.ramp * at.steps)})
 
     def disagreement(self, main: Tensor, distance: Tensor) -> Tensor:

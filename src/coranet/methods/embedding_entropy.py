@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from coranet.methods.base import Method
-from coranet.nets import Body, MakeNet
+from coranet.nets import MakeNet, body_of
 from coranet.ops.entropy import entropy
 from coranet.ops.features import class_means, similarities
 from coranet.ops.losses import masked_mean, probabilities
@@ -67,7 +67,7 @@ class EmbeddingEntropy(Method):
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """Supervised terms, and the entropy of similarities."""
-        student, kept = cast(Body, nets["student"]), cast(Centres, nets["centres"])
+        student, kept = body_of(nets), cast(Centres, nets["centres"])
         features = student.features(batch.labelled.image)
         values = self.supervised_terms(student.heads["main"](features), batch.labelled)
         if batch.unlabelled is None:
@@ -75,5 +75,5 @@ class EmbeddingEntropy(Method):
         kept.move(features, batch.labelled, self.momentum)
         likeness = similarities(student.features(batch.unlabelled.image), kept.centres)
         valid = batch.unlabelled.valid
-        values["entropy"] = masked_mean(entropy(probabilities(likeness)), valid, valid)
+        values["entropy"] = masked_mean(entropy(probabilities(likeness)), valid)
         return Terms(values=values, weights={"entropy": self.weight * gaussian_ramp(at.step, self.ramp * at.steps)})

@@ -37,5 +37,5 @@ class EntropyMinimisation(Method):
         if batch.unlabelled is None:
             return Terms(values=terms)
         p, valid = probabilities(nets["student"](batch.unlabelled.image)["main"]), batch.unlabelled.valid
-        terms["entropy"] = masked_mean(entropy(p) / math.log(p.shape[1]), valid, valid)
+        terms["entropy"] = masked_mean(entropy(p) / math.log(p.shape[1]), valid)
         return Terms(values=terms, weights={"entropy": self.weight * gaussian_ramp(at.step, self.ramp * at.steps)})

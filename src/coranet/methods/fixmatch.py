@@ -23,7 +23,7 @@ from coranet.ops.mixing import cutmix_boxes, cutmixed
 from coranet.ops.passes import guess
 from coranet.ops.perturbation import strong_view
 from coranet.ops.ramps import gaussian_ramp
-from coranet.ops.regions import confident
+from coranet.ops.regions import confident, share
 from coranet.types import Batch, Nets, Progress, Sample, Terms
 
 
@@ -59,7 +59,7 @@ class FixMatch(Method):
         view = self.changed(batch.unlabelled, seen)
         assert view.label is not None
         loss = cross_entropy(nets["student"](view.image)["main"], view.label)
-        values["pseudo"] = masked_mean(loss, view.maps["kept"], view.valid)
+        values["pseudo"] = masked_mean(loss, view.valid, region=view.maps["kept"])
         return Terms(
             values=values,
             weights={"pseudo": self.weight * gaussian_ramp(at.step, self.ramp * at.steps)},
@@ -81,4 +81,4 @@ class FixMatch(Method):
     def kept_share(self, sample: Sample, seen: Tensor) -> Tensor:
         """The share of pixels whose labels are learnt."""
         kept = confident(seen, self.threshold)
-        return masked_mean(kept.float(), kept, sample.valid)
+        return share(kept, sample.valid)

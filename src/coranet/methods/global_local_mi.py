@@ -14,7 +14,7 @@ is 1.25 with our sum. Places outside the image are left out of all means.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from coranet.methods.mi_mse import MutualInformationMSE
 from coranet.methods.taps import PointHeads, features_inside, widths_inside
-from coranet.nets import Body, Feature, MakeNet
+from coranet.nets import Feature, MakeNet, body_of
 from coranet.ops.information import global_information, local_information
 from coranet.ops.losses import at_least_fp32, probabilities
 from coranet.ops.views import draw_symmetry
@@ -61,7 +61,7 @@ class GlobalLocalInformation(MutualInformationMSE):
 
     def unlabelled_terms(self, nets: Nets, sample: Sample, at: Progress) -> Terms:
         """Minus the information, and consistency."""
-        student, count = cast(Body, nets["student"]), len(sample.image)
+        student, count = body_of(nets), len(sample.image)
         view = draw_symmetry(sample.image, mirror=self.mirror)
         features = features_inside(student, torch.cat([sample.image, view.apply(sample.image)]))
         plain, seen = probabilities(student.heads["main"](features[-1])).chunk(2)

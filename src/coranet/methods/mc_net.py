@@ -15,14 +15,15 @@ first decoder and the mean of both; checkpoints are chosen by the first, which p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from coranet.methods.base import Method
 from coranet.methods.consistency import mean_difference
-from coranet.nets import Body, Feature, MakeNet
+from coranet.methods.segmenter import Segmenter
+from coranet.nets import Feature, MakeNet
 from coranet.ops.losses import probabilities
 from coranet.ops.ramps import gaussian_ramp
 from coranet.types import Batch, Nets, Progress, Terms
@@ -79,13 +80,16 @@ class MutualConsistency(Method):
         odds = torch.logit(p if self.live else p.detach(), eps=1e-6)
         return torch.sigmoid(odds / self.temperature)
 
-    def inference_net(self, nets: Nets, *, uncertainty: bool = True) -> Body:
-        """The decoders that predict."""
-        student = cast(Body, nets["student"])
-        return student if uncertainty or self.predicts == "mean" else student.keeping(("main",))
-
-    def infer(self, net: Body, image: Tensor, *, uncertainty: bool = True) -> dict[str, Tensor]:
-        """The first answer, or the mean of both."""
+    def segmenter(self, nets: Nets, *, uncertainty: bool = True) -> Segmenter:
+        """The first decoder, or both."""
         if self.predicts == "main":
-            return super().infer(net, image, uncertainty=uncertainty)
-        return {"main": torch.stack([probabilities(answer) for answer in net(image, BOTH).values()]).mean(dim=0)}
+            return super().segmenter(nets, uncertainty=uncertainty)
+        return MeanOfDecoders(nets["student"], self.estimator if uncertainty else None)
+
+
+class MeanOfDecoders(Segmenter):
+    """Both decoders, each with the same say."""
+
+    def infer(self, image: Tensor) -> dict[str, Tensor]:
+        """The mean of both answers."""
+        return {"main": torch.stack([probabilities(answer) for answer in self.net(image, BOTH).values()]).mean(dim=0)}

@@ -26,4 +26,4 @@ class MutualInformationKL(MutualInformationMSE):
 
     def agreement(self, plain: Tensor, back: Tensor, valid: Tensor) -> dict[str, Tensor]:
         """Mean divergence."""
-        return {"consistency": masked_mean(kl_divergence(plain.detach(), back), valid, valid)}
+        return {"consistency": masked_mean(kl_divergence(plain.detach(), back), valid)}

@@ -76,12 +76,12 @@ class MixMatch(Method):
         count = len(labelled.image)
         distance = squared_difference(probabilities(logits[count:]), label[count:]) / seen.shape[1]
         values = self.mixed_terms(logits[:count], label[:count], valid[:count])
-        values["guess"] = masked_mean(distance, torch.ones_like(valid[count:]), valid[count:])
+        values["guess"] = masked_mean(distance, valid[count:])
         return Terms(values=values, weights={"guess": self.weight * gaussian_ramp(at.step, self.ramp * at.steps)})
 
     def mixed_terms(self, logits: Tensor, label: Tensor, valid: Tensor) -> dict[str, Tensor]:
         """Cross-entropy, and Dice where asked for, to labels that are mixtures."""
-        terms = {"ce": masked_mean(soft_cross_entropy(logits, label), torch.ones_like(valid), valid)}
+        terms = {"ce": masked_mean(soft_cross_entropy(logits, label), valid)}
         if self.dice:
             terms["dice"] = self.dice * mixed_dice(probabilities(logits), label, valid)
         return terms

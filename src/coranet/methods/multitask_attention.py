@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from coranet.methods.base import Method
-from coranet.nets import Body, Feature, MakeNet
+from coranet.nets import Feature, MakeNet, body_of
 from coranet.ops.losses import masked_mean, probabilities, squared_difference
 from coranet.types import Batch, Nets, Progress, Terms, Update
 
@@ -69,14 +69,14 @@ class MultitaskAttention(Method):
     def reconstruction_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """L_rec, of labelled images where there are no others."""
         sample = batch.unlabelled or batch.labelled
-        student = cast(Body, nets["student"])
+        student = body_of(nets)
         levels = student.encode(sample.image)
         with nullcontext() if self.live else torch.no_grad():
             attention = probabilities(student.read(levels, ("main",))["main"])
         *finer, coarsest = levels
         found = student.read([*map(torch.zeros_like, finer), coarsest], ("reconstruction",))["reconstruction"]
         difference = squared_difference(found, parts(attention, sample.image))
-        return Terms(values={"reconstruction": masked_mean(difference, sample.valid, sample.valid)})
+        return Terms(values={"reconstruction": masked_mean(difference, sample.valid)})
 
 
 def parts(attention: Tensor, image: Tensor) -> Tensor:

@@ -1,31 +1,22 @@
 """Many classes as the paper treats them (Shi et al., IEEE TMI 2021, section IV, ACDC): one binary sub-task for each object.
 
 Each object k has networks, optimizers and stored maps of its own and learns, by any method, to tell itself from the rest.
-The text merges the sub-tasks by a vote with their confidence. With p_k the probability of object k in its own sub-task,
-
-    vote = argmax_k p_k  where max_k p_k > ½,  else background
-    P_0 = (1 - max_k p_k) / s,  P_k = p_k / s,  s = 1 - max_k p_k + Σ_k p_k
-
-and argmax P is that vote. Division by s ≥ 1 changes no order. Where max_k p_k > ½, background has 1 - max_k p_k < ½, so the
-most confident object leads; else background has at least ½ and no object more, and the first of equals is taken.
+Their answers are merged by a vote (`vote.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
-from coranet.nets import Body, Feature, MakeNet
-from coranet.types import Batch, Nets, Phase, Prediction, Progress, Regions, Sample, Terms, Update
+from coranet.methods.vote import Vote, numbered, of_object, together
+from coranet.nets import Feature, MakeNet
+from coranet.types import Batch, Nets, Phase, Prediction, Progress, Sample, Terms, Update
 from coranet.uncertainty import Estimator
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +49,6 @@ class OneVsRest(Method):
         return range(1, self.objects + 1)
 
     @property
-    def waits(self) -> bool:
-        """As the inner method's."""
-        return self.inner.waits
-
-    @property
     def needs(self) -> frozenset[Feature]:
         """What each sub-task needs."""
         return self.inner.needs
@@ -88,13 +74,8 @@ class OneVsRest(Method):
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """The sub-tasks' losses together; in training each is minimised on its own."""
-        parts = [self.inner.loss(of_object(k, nets), sub_task(k, batch), at) for k in self.numbers]
-        return Terms(
-            values=together(part.values for part in parts),
-            weights=together(part.weights for part in parts),
-            measures=together(part.measures for part in parts),
-            traces=together(part.traces for part in parts),
-        )
+        whole = Update(name="whole", loss=self.inner.loss)
+        return Terms.together(numbered_update(k, whole).loss(nets, batch, at) for k in self.numbers)
 
     def objectives(self, phase: str) -> tuple[Update, ...]:
         """Object by object, each with its own optimizers."""
@@ -110,121 +91,21 @@ class OneVsRest(Method):
         for k in self.numbers:
             self.inner.after_step(of_object(k, nets), at)
 
-    def summarise(self, measures: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Each object's, and their mean under the plain name."""
-        each = [self.inner.summarise(of_object(k, measures)) for k in self.numbers]
-        return {name: torch.stack([one[name] for one in each]).mean() for name in each[0]} | together(each)
-
     # What is kept per case
 
     def remember(self, prediction: Prediction) -> dict[str, Tensor]:
         """What each sub-task keeps of its own prediction."""
-        assert isinstance(prediction, MergedPrediction)
         return together(self.inner.remember(one) for one in prediction.objects)
 
     # What is predicted
 
-    def inference_net(self, nets: Nets, *, uncertainty: bool = True) -> Body:
-        """All objects' networks as one."""
-        return ObjectBodies(
-            [self.inner.inference_net(of_object(k, nets), uncertainty=uncertainty) for k in self.numbers]
-        )
-
-    def infer(self, net: Body, image: Tensor, *, uncertainty: bool = True) -> dict[str, Tensor]:
-        """The soft maps of every object."""
-        assert isinstance(net, ObjectBodies)
-        return together(self.inner.infer(body, image, uncertainty=uncertainty) for body in net.bodies)
-
-    def decide(self, maps: Mapping[str, Tensor], *, uncertainty: bool = True) -> MergedPrediction:
-        """The vote, with regions that no object objects to."""
-        objects = tuple(self.inner.decide(of_object(k, maps), uncertainty=uncertainty) for k in self.numbers)
-        confidence = torch.stack([one.probabilities[:, 1] for one in objects], dim=1)
-        regions = [one.regions for one in objects if one.regions is not None]
-        return MergedPrediction(
-            probabilities=merge_probabilities(confidence),
-            regions=merge_regions(regions, confidence) if regions else None,
-            objects=objects,
-        )
+    def segmenter(self, nets: Nets, *, uncertainty: bool = True) -> Vote:
+        """All objects' as one."""
+        return Vote.of([self.inner.segmenter(of_object(k, nets), uncertainty=uncertainty) for k in self.numbers])
 
     def on_labels_alone(self) -> Method:
         """Each sub-task on labels alone."""
         return replace(self, inner=self.inner.on_labels_alone())
-
-
-@dataclass(frozen=True, kw_only=True)
-class MergedPrediction(Prediction):
-    """What all sub-tasks say together, and what each one said."""
-
-    objects: tuple[Prediction, ...]
-    """Of two classes each, in order of the objects."""
-
-
-class ObjectBodies(Body):
-    """One network for each object, as one module. Calling it gives their logits by name, `1.main`, `2.main`."""
-
-    def __init__(self, bodies: Sequence[Body]) -> None:
-        super().__init__()
-        self.objects = nn.ModuleList(bodies)
-        self.multiple = bodies[0].multiple
-        self.training = bodies[0].training  # a teacher in evaluation mode must not be put back to training
-
-    @property
-    def bodies(self) -> list[Body]:
-        """In order of the objects."""
-        return [cast(Body, body) for body in self.objects]
-
-    def encode(self, image: Tensor) -> list[Tensor]:
-        """The networks' levels, one network's channels after the other's."""
-        return [torch.cat(levels, dim=1) for levels in zip(*(body.encode(image) for body in self.bodies), strict=True)]
-
-    def forward(self, image: Tensor, heads: Sequence[str] | None = None) -> dict[str, Tensor]:
-        """Logits of these heads of every network."""
-        return together(body(image, heads) for body in self.bodies)
-
-
-def merge_probabilities(confidence: Tensor) -> Tensor:
-    """P of the vote, background first: `(B, K - 1, *S)` to `(B, K, *S)`."""
-    background = 1 - confidence.amax(dim=1, keepdim=True)
-    merged = torch.cat([background, confidence], dim=1)
-    return merged / merged.sum(dim=1, keepdim=True)
-
-
-def merge_regions(regions: Sequence[Regions], confidence: Tensor) -> Regions:
-    """Certain where every object is; masks as label maps, where several are set of the object with the largest p_k.
-
-    Args:
-        regions: one for each object.
-        confidence: p_k, `(B, K - 1, *S)`.
-    """
-    return Regions(
-        certain=torch.stack([one.certain for one in regions]).all(dim=0),
-        score=torch.stack([one.score for one in regions]).amax(dim=0),
-        maps={
-            name: merge_masks(torch.stack([one.maps[name] for one in regions], dim=1), confidence)
-            for name in regions[0].maps
-        },
-    )
-
-
-def merge_masks(masks: Tensor, confidence: Tensor) -> Tensor:
-    """Among the objects whose mask is set the one with the largest p_k: two `(B, K - 1, *S)` to `(B, *S)` uint8."""
-    which = torch.where(masks > 0, confidence, -1.0).argmax(dim=1) + 1
-    return torch.where((masks > 0).any(dim=1), which, 0).to(torch.uint8)
-
-
-def numbered(k: int, named: Mapping[str, T]) -> dict[str, T]:
-    """Under names that carry the object's number."""
-    return {f"{k}.{name}": thing for name, thing in named.items()}
-
-
-def together(each: Iterable[Mapping[str, T]]) -> dict[str, T]:
-    """What every object has, in order of the objects, under numbered names."""
-    return {name: thing for k, named in enumerate(each, start=1) for name, thing in numbered(k, named).items()}
-
-
-def of_object(k: int, named: Mapping[str, T]) -> dict[str, T]:
-    """What carries the object's number, under the names the sub-task knows."""
-    return {name.removeprefix(f"{k}."): thing for name, thing in named.items() if name.startswith(f"{k}.")}
 
 
 def numbered_update(k: int, update: Update) -> Update:
@@ -235,7 +116,7 @@ def numbered_update(k: int, update: Update) -> Update:
         return Terms(
             values=numbered(k, terms.values),
             weights=numbered(k, terms.weights),
-            measures=numbered(k, terms.measures),
+            measures=dict(terms.measures) | numbered(k, terms.measures),  # the trainer averages those of one name
             traces=numbered(k, terms.traces),
         )
 

@@ -13,12 +13,12 @@ teacher's probabilities.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 
 from coranet.methods.consistency import TaughtConsistency
-from coranet.nets import Body
+from coranet.nets import body_of
 from coranet.ops.features import weighted_mean
 from coranet.ops.losses import at_least_fp32, probabilities, squared_difference
 from coranet.ops.perturbation import gaussian_noise
@@ -42,7 +42,7 @@ class PerturbationMining(TaughtConsistency):
 
     def unlabelled_terms(self, nets: Nets, sample: Sample, at: Progress) -> Terms:
         """Answers weighted by sensitivity, features by objects."""
-        student, teacher = (cast(Body, nets[name]) for name in ("student", "teacher"))
+        student, teacher = body_of(nets), body_of(nets, "teacher")
         with torch.no_grad():
             wanted = teacher.features(sample.image)
             target = probabilities(teacher.heads["main"](wanted))

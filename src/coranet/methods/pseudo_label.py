@@ -16,7 +16,7 @@ from coranet.errors import InputError
 from coranet.methods.base import Method
 from coranet.ops.losses import cross_entropy, masked_mean, probabilities
 from coranet.ops.ramps import gaussian_ramp
-from coranet.ops.regions import confident
+from coranet.ops.regions import confident, share
 from coranet.types import Batch, Nets, Progress, Terms
 
 
@@ -47,9 +47,9 @@ class PseudoLabel(Method):
         valid, logits = batch.unlabelled.valid, nets["student"](batch.unlabelled.image)["main"]
         guessed = probabilities(logits.detach())
         kept = confident(guessed, self.threshold)
-        values["pseudo"] = masked_mean(cross_entropy(logits, guessed.argmax(dim=1)), kept, valid)
+        values["pseudo"] = masked_mean(cross_entropy(logits, guessed.argmax(dim=1)), valid, region=kept)
         return Terms(
             values=values,
             weights={"pseudo": self.weight * gaussian_ramp(at.step, self.ramp * at.steps)},
-            measures={"kept_share": masked_mean(kept.float(), kept, valid)},
+            measures={"kept_share": share(kept, valid)},
         )

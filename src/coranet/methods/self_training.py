@@ -60,7 +60,7 @@ class SelfTraining(Method):
         if sample is None or at.phase == "pretrain":
             return Terms(values=values)
         loss = cross_entropy(nets["student"](sample.image)["main"], sample.maps["label"])
-        values["pseudo"] = masked_mean(loss, torch.ones_like(sample.valid), sample.valid)
+        values["pseudo"] = masked_mean(loss, sample.valid)
         return Terms(values=values, weights={"pseudo": self.weight})
 
     def remember(self, prediction: Prediction) -> dict[str, Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from coranet.errors import InputError
@@ -34,4 +33,4 @@ class Supervised(Method):
         if len(self.costs) != logits.shape[1]:
             raise InputError(f"costs are one for each of {logits.shape[1]} classes, not {len(self.costs)}.")
         loss = cross_entropy(logits, sample.label, self.costs)
-        return masked_mean(loss, torch.ones_like(sample.valid), sample.valid)
+        return masked_mean(loss, sample.valid)

@@ -59,6 +59,6 @@ class TemporalEnsembling(Consistency):
         past, count = kept[:, :-1], kept[:, -1:]
         difference = squared_difference(p, past / count.clamp(min=LEAST))
         return Terms(
-            values={"consistency": masked_mean(difference, count.squeeze(1) > LEAST, sample.valid)},
+            values={"consistency": masked_mean(difference, sample.valid, region=count.squeeze(1) > LEAST)},
             traces={"ensemble": Trace(values=now, decay=self.alpha)},
         )

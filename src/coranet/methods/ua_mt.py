@@ -20,10 +20,11 @@ from torch import Tensor, nn
 from coranet.methods.consistency import TaughtConsistency
 from coranet.nets import Body, Feature, MakeNet
 from coranet.ops.entropy import entropy
-from coranet.ops.losses import masked_mean, probabilities, squared_difference
+from coranet.ops.losses import probabilities, squared_difference
 from coranet.ops.passes import dropout_on
 from coranet.ops.perturbation import gaussian_noise
 from coranet.ops.ramps import gaussian_ramp
+from coranet.ops.regions import share
 from coranet.types import Nets, Progress, Sample, Terms
 
 
@@ -67,7 +68,7 @@ class UncertaintyAwareMeanTeacher(TaughtConsistency):
         total = torch.where(certain, squared_difference(student, target), 0.0).sum()
         return Terms(
             values={"consistency": total / (2 * certain.sum()).clamp(min=1)},
-            measures={"uncertain_share": masked_mean(torch.ones_like(uncertainty), ~certain, sample.valid)},
+            measures={"uncertain_share": share(~certain, sample.valid)},
         )
 
     def ask(self, teacher: nn.Module, sample: Sample) -> Tensor:

@@ -22,13 +22,13 @@ from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
-from coranet.nets import Body, Feature, MakeNet
+from coranet.nets import Body, Feature, MakeNet, body_of
 from coranet.ops.entropy import log
 from coranet.ops.features import surest
 from coranet.ops.losses import probabilities
 from coranet.ops.mixing import mixed_dice
 from coranet.ops.orientation import ORIENTATIONS, Orientation
-from coranet.ops.passes import dropout_on
+from coranet.ops.passes import dropout_on, evaluating
 from coranet.ops.ramps import gaussian_ramp
 from coranet.types import Batch, Nets, Progress, Terms, Update
 
@@ -96,17 +96,13 @@ class MultiViewCoTraining(Method):
     @torch.no_grad()
     def look(self, net: nn.Module, side: Orientation, image: Tensor) -> tuple[Tensor, Tensor]:
         """Mean `(B, K, *S)` and variance `(B, 1, *S)` of passes with dropout."""
-        training = net.training
-        net.eval()
-        with dropout_on(net):
+        with evaluating(net), dropout_on(net):
             drawn = torch.stack([probabilities(answer(net, side, image)) for _ in range(self.passes)])
-        net.train(training)
         return drawn.mean(dim=0), drawn.var(dim=0, correction=0).sum(dim=1, keepdim=True)
 
-    def inference_net(self, nets: Nets, *, uncertainty: bool = True) -> Body:
+    def predicting(self, nets: Nets) -> Body:
         """The first view, or all."""
-        bodies = [cast(Body, nets[name]) for name in self.names]
-        return ViewBodies(bodies) if self.ensemble else bodies[0]
+        return ViewBodies([body_of(nets, name) for name in self.names]) if self.ensemble else body_of(nets)
 
 
 class ViewBodies(Body):
@@ -115,7 +111,8 @@ class ViewBodies(Body):
     def __init__(self, bodies: Sequence[Body]) -> None:
         super().__init__()
         self.views = nn.ModuleList(bodies)
-        self.multiple, self.training = bodies[0].multiple, bodies[0].training
+        self.heads, self.decoders = nn.ModuleDict({"main": nn.Identity()}), nn.ModuleDict()
+        self.multiple = bodies[0].multiple
 
     def encode(self, image: Tensor) -> list[Tensor]:
         """The first view's levels."""

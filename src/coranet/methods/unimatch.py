@@ -16,13 +16,13 @@ statistics. The boxes come from the same batch, there from one of their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from coranet.methods.fixmatch import FixMatch
-from coranet.nets import Body, Feature
+from coranet.nets import Feature, body_of
 from coranet.ops.features import drop_channels
 from coranet.ops.losses import cross_entropy, masked_mean, probabilities, soft_dice
 from coranet.ops.ramps import gaussian_ramp
@@ -50,7 +50,7 @@ class UniMatch(FixMatch):
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """Supervised terms, two strong views and a view with dropped features."""
-        student, sample = cast(Body, nets["student"]), batch.unlabelled
+        student, sample = body_of(nets), batch.unlabelled
         if sample is None:
             return Terms(values=self.supervised_terms(student(batch.labelled.image)["main"], batch.labelled))
         count, total = len(batch.labelled.image), len(batch.labelled.image) + len(sample.image)
@@ -80,4 +80,4 @@ class UniMatch(FixMatch):
         """D_M."""
         if self.agreement == "dice":
             return soft_dice(probabilities(logits), label, kept & valid)
-        return masked_mean(cross_entropy(logits, label), kept, valid)
+        return masked_mean(cross_entropy(logits, label), valid, region=kept)

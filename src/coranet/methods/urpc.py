@@ -14,14 +14,14 @@ fewer decoder levels takes its coarsest encoder level as a scale.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from coranet.methods.base import Method
 from coranet.methods.taps import PointHeads, features_inside, widths_inside
-from coranet.nets import Body, Feature, MakeNet
+from coranet.nets import Feature, MakeNet, body_of
 from coranet.nets.layers import upsample_to
 from coranet.ops.entropy import kl_divergence
 from coranet.ops.features import weighted_mean
@@ -73,7 +73,7 @@ class PyramidConsistency(Method):
 
     def pyramid(self, nets: Nets, image: Tensor) -> list[Tensor]:
         """Logits of all scales at full size, `(B, K, *S)`, the coarsest first."""
-        student = cast(Body, nets["student"])
+        student = body_of(nets)
         features = features_inside(student, image)
         coarser = nets["pyramid"](features[:-1][-self.scales :])
         first = len(features) - 1 - len(coarser)
@@ -87,4 +87,4 @@ class PyramidConsistency(Method):
 def rectified(p: Tensor, mean: Tensor, valid: Tensor) -> Tensor:
     """One scale's term: two `(B, K, *S)` and `(B, *S)` to a scalar."""
     far = kl_divergence(mean, p)
-    return weighted_mean(squared_difference(p, mean), torch.exp(-far), valid) + masked_mean(far, valid, valid)
+    return weighted_mean(squared_difference(p, mean), torch.exp(-far), valid) + masked_mean(far, valid)

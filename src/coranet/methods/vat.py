@@ -64,7 +64,7 @@ class VAT(Method):
 
         def distance(perturbation: Tensor) -> Tensor:
             p = probabilities(nets["student"](image + perturbation * valid.unsqueeze(1))["main"])
-            return masked_mean(kl_divergence(target, p), torch.ones_like(valid), valid)
+            return masked_mean(kl_divergence(target, p), valid)
 
         scale = sample.unit * math.sqrt(image[0].numel()) / 256
         with frozen_statistics(nets["student"]):

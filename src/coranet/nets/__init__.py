@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from coranet.errors import InputError
-from coranet.nets.body import Body, Feature, count_parameters
+from coranet.nets.body import Body, Feature, body_of, count_parameters
 from coranet.nets.critic import Critic
 from coranet.nets.fused import fuse
 from coranet.nets.layers import Norm, Upsampling
@@ -20,7 +20,7 @@ from coranet.nets.resnet18 import ResNet18
 from coranet.nets.unet import UNet
 from coranet.nets.vnet import VNet
 
-__all__ = ["NETS", "Body", "Critic", "Feature", "MakeNet", "Net", "count_parameters", "fuse"]
+__all__ = ["NETS", "Body", "Critic", "Feature", "MakeNet", "Net", "body_of", "count_parameters", "fuse"]
 
 NETS: dict[str, type[UNet] | type[VNet] | type[ResNet18]] = {"unet": UNet, "vnet": VNet, "resnet18": ResNet18}
 MONAI = "monai:"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
 from torch import Tensor, nn
@@ -74,6 +74,11 @@ class Body(nn.Module):
         reduced.heads = nn.ModuleDict({name: reduced.heads[name] for name in heads})
         reduced.decoders = nn.ModuleDict({name: module for name, module in reduced.decoders.items() if name in used})
         return reduced
+
+
+def body_of(nets: Mapping[str, nn.Module], name: str = "student") -> Body:
+    """One of a method's networks that is a body, as students and teachers are."""
+    return cast(Body, nets[name])
 
 
 def count_parameters(net: nn.Module) -> int:

@@ -81,4 +81,4 @@ def distance_error(maps: Tensor, label: Tensor, valid: Tensor) -> Tensor:
         valid: `(B, *S)` bool.
     """
     truth = signed_distance(one_hot(label, maps.shape[1] + 1)[:, 1:].bool(), valid)
-    return masked_mean((maps - truth).square().mean(dim=1), torch.ones_like(valid), valid)
+    return masked_mean((maps - truth).square().mean(dim=1), valid)

@@ -8,7 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Normalise = Literal["image", "region"]
+Normalise = Literal["image", "region", "batch"]
+"""What a sum over voxels is divided by: see `masked_mean`."""
 
 
 def at_least_fp32(x: Tensor) -> Tensor:
@@ -58,19 +59,24 @@ def soft_dice(p: Tensor, target: Tensor, mask: Tensor) -> Tensor:
     return 1 - ((2 * overlap + smooth) / (size + smooth)).mean()
 
 
-def masked_mean(values: Tensor, mask: Tensor, valid: Tensor, normalise: Normalise = "image") -> Tensor:
+def masked_mean(
+    values: Tensor, valid: Tensor, *, region: Tensor | None = None, normalise: Normalise = "image"
+) -> Tensor:
     """Mean over images of Σ_z M_z v_z, divided by the image's voxels or by the region's.
 
     Args:
         values: `(B, *S)`.
-        mask: `(B, *S)` bool, the region M.
         valid: `(B, *S)` bool, the voxels that belong to the image at all.
+        region: `(B, *S)` bool, M; everywhere where none is given.
         normalise: `image` divides by the count of valid voxels, so that a small region weighs little;
-            `region` by the count of the region's own.
+            `region` by the count of the region's own; `batch` divides one sum over all images by the count of all their
+            regions' voxels.
     """
-    region = (mask & valid).flatten(1).to(torch.float32)
-    count = valid.flatten(1).to(torch.float32) if normalise == "image" else region
-    sums = torch.where(region > 0, values.flatten(1), 0.0).sum(dim=1)
+    inside = valid if region is None else region & valid
+    if normalise == "batch":
+        return torch.where(inside, values, 0.0).sum() / inside.sum().clamp(min=1)
+    sums = torch.where(inside, values, 0.0).flatten(1).sum(dim=1)
+    count = (valid if normalise == "image" else inside).flatten(1).to(torch.float32)
     return (sums / count.sum(dim=1).clamp(min=1)).mean()
 
 

@@ -16,11 +16,21 @@ from coranet.ops.losses import probabilities
 @torch.no_grad()
 def guess(net: nn.Module, image: Tensor) -> Tensor:
     """Probabilities `(B, K, *S)` of the head `main`: no gradient, no dropout, and running statistics stay where they are."""
-    training = net.training
-    net.eval()
-    p = probabilities(net(image, ("main",))["main"])
-    net.train(training)
-    return p
+    with evaluating(net):
+        return probabilities(net(image, ("main",))["main"])
+
+
+@contextmanager
+def evaluating(net: nn.Module) -> Iterator[None]:
+    """Meanwhile the network is in evaluation mode; after it every layer is in the mode it was in before."""
+    learning = [layer for layer in net.modules() if layer.training]
+    for layer in learning:
+        layer.training = False
+    try:
+        yield
+    finally:
+        for layer in learning:
+            layer.training = True
 
 
 @contextmanager

@@ -54,9 +54,9 @@ def count(net: Net, channels: int, classes: int) -> dict[str, int]:
     with torch.device("meta"):  # shapes alone
         plain, ours = Supervised().nets(make_net), CoraNet().nets(make_net)
     return {
-        "unet": count_parameters(Supervised().inference_net(plain)),
-        "training": count_parameters(CoraNet().inference_net(ours)),
-        "test": count_parameters(CoraNet().inference_net(ours, uncertainty=False)),
+        "unet": count_parameters(Supervised().segmenter(plain).net),
+        "training": count_parameters(CoraNet().segmenter(ours).net),
+        "test": count_parameters(CoraNet().segmenter(ours, uncertainty=False).net),
     }
 
 

@@ -24,7 +24,7 @@ from coranet.engine.codec import decode
 from coranet.engine.run import Run
 from coranet.feed.case_maps import read_maps
 from coranet.files import write_atomically
-from coranet.methods.coranet import CoraNet
+from coranet.methods.coranet import SeparateSelfTraining
 from coranet.metrics.calibration import expected_calibration_error
 from coranet.uncertainty import CRM
 
@@ -48,7 +48,7 @@ def write_shares(folder: Path, data: Path) -> None:
     if not all("confidence" in maps for maps in ends.values()):
         return
     run = Run.read(folder)
-    assert isinstance(run.method, CoraNet)
+    assert isinstance(run.method, SeparateSelfTraining)
     assert isinstance(run.method.regions, CRM)
     truth, alpha = read_truth(run, data), run.method.regions.alpha
     looks = [{"step": step, **look(maps, truth, alpha)} for step, maps in ends.items()]

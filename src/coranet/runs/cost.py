@@ -98,9 +98,10 @@ def _batch(method: Method, nets: dict[str, nn.Module]) -> Batch:
     """Noise, and what the method would have kept of it."""
     valid = torch.ones(IMAGES, *SHAPE, dtype=torch.bool)
     images = torch.randn(2, IMAGES, 1, *SHAPE)
-    net = method.inference_net(nets).eval()
+    segmenter = method.segmenter(nets)
+    segmenter.net.eval()
     with torch.no_grad():
-        kept = method.remember(method.decide(method.infer(net, images[1])))
+        kept = method.remember(segmenter(images[1]))
     return Batch(
         labelled=Sample(image=images[0], valid=valid, label=torch.randint(CLASSES, (IMAGES, *SHAPE))),
         unlabelled=Sample(image=images[1], valid=valid, maps=kept),

@@ -17,10 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from coranet.errors import InputError
-from coranet.nets import Body
 from coranet.ops.losses import at_least_fp32, cross_entropy, probabilities
 from coranet.types import Regions
 from coranet.uncertainty.estimator import Estimator
@@ -51,13 +50,13 @@ class Aleatoric(Estimator):
         right = torch.stack([-cross_entropy(drawn, label) for drawn in self.sample(logits)])
         return {"aleatoric": math.log(len(right)) - torch.logsumexp(right, dim=0)}
 
-    def infer(self, net: Body, image: Tensor) -> dict[str, Tensor]:
+    def infer(self, net: nn.Module, image: Tensor) -> dict[str, Tensor]:
         """The main head's probabilities, and each class's std over draws, `(B, K, *S)`."""
         logits = net(image, ("main", "mean", "spread"))
         drawn = torch.stack([probabilities(one) for one in self.sample(logits)])
         return {"main": probabilities(logits["main"]), "std": drawn.std(dim=0, correction=0)}
 
-    def regions(self, maps: Mapping[str, Tensor]) -> Regions:
+    def judge(self, maps: Mapping[str, Tensor]) -> Regions:
         """The score is the std itself."""
         std = maps["std"].amax(dim=1)
         return Regions(certain=std < self.threshold, score=std)

@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from coranet.errors import InputError
-from coranet.nets import Body
 from coranet.ops.losses import cross_entropy, probabilities
 from coranet.ops.regions import agreement
 from coranet.types import Regions
@@ -68,7 +67,7 @@ class CRM(Estimator):
             "rad": cross_entropy(rad, masks, costs=(1.0, self.alpha)).mean(dim=1),
         }
 
-    def infer(self, net: Body, image: Tensor) -> dict[str, Tensor]:
+    def infer(self, net: nn.Module, image: Tensor) -> dict[str, Tensor]:
         """All three heads from one pass; con and rad as each object's probability, `(B, K - 1, *S)`, or each class's."""
         logits = net(image, ("main", "con", "rad"))
         return {"main": probabilities(logits["main"]), **{name: self.soft(logits[name]) for name in ("con", "rad")}}
@@ -77,7 +76,7 @@ class CRM(Estimator):
         """What a head says of each object, `(B, K - 1, *S)`, or of each class, `(B, K, *S)`."""
         return probabilities(as_pairs(logits))[:, 1] if self.costs == "object" else probabilities(logits)
 
-    def regions(self, maps: Mapping[str, Tensor]) -> Regions:
+    def judge(self, maps: Mapping[str, Tensor]) -> Regions:
         """M_c, with both masks kept as label maps to look at."""
         con, rad = maps["con"], maps["rad"]
         if self.costs == "object":

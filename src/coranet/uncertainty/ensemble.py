@@ -49,25 +49,25 @@ class Ensemble(Softmax):
         """Each member's cross-entropy on labelled images."""
         sample = batch.labelled
         assert sample.label is not None
-        everywhere, values = torch.ones_like(sample.valid), {}
+        values = {}
         for number, member in enumerate(_bodies(nets["members"]), start=1):
             loss = cross_entropy(member(sample.image)["main"], sample.label)
-            values[f"member {number}"] = masked_mean(loss, everywhere, sample.valid)
+            values[f"member {number}"] = masked_mean(loss, sample.valid)
         return Terms(values=values)
 
     def join(self, net: Body, nets: Nets) -> Body:
         """The network that predicts, and the members."""
         return EnsembleBody(net, [*_bodies(nets["members"])])
 
-    def infer(self, net: Body, image: Tensor) -> dict[str, Tensor]:
+    def infer(self, net: nn.Module, image: Tensor) -> dict[str, Tensor]:
         """Probabilities of the network that predicts, and the members' mean."""
         assert isinstance(net, EnsembleBody)
         each = [probabilities(member(image, ("main",))["main"]) for member in _bodies(net.members)]
         return {**super().infer(net, image), "members": torch.stack(each).mean(dim=0)}
 
-    def regions(self, maps: Mapping[str, Tensor]) -> Regions:
+    def judge(self, maps: Mapping[str, Tensor]) -> Regions:
         """By the members' mean."""
-        return super().regions({"main": maps["members"]})
+        return super().judge({"main": maps["members"]})
 
 
 class EnsembleBody(Body):
@@ -77,7 +77,6 @@ class EnsembleBody(Body):
         super().__init__()
         self.body, self.members = body, nn.ModuleList(members)
         self.multiple, self.widths = body.multiple, body.widths
-        self.training = body.training  # whoever puts modes back must find the one it is in
 
     def encode(self, image: Tensor) -> list[Tensor]:
         """The levels of the network that predicts."""

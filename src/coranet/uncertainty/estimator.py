@@ -58,10 +58,10 @@ class Estimator(ABC):
         """What `infer` is given: the network that predicts, together with networks of its own."""
         return net
 
-    def infer(self, net: Body, image: Tensor) -> dict[str, Tensor]:
+    def infer(self, net: nn.Module, image: Tensor) -> dict[str, Tensor]:
         """Soft maps `(B, M, *S)` by name; `main` holds the probabilities the label is read from."""
         return {"main": probabilities(net(image, ("main",))["main"])}
 
     @abstractmethod
-    def regions(self, maps: Mapping[str, Tensor]) -> Regions:
+    def judge(self, maps: Mapping[str, Tensor]) -> Regions:
         """Decide, from soft maps, what is certain."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from coranet.errors import InputError
-from coranet.nets import Body, Feature
+from coranet.nets import Feature
 from coranet.ops.losses import probabilities
 from coranet.ops.passes import dropout_on
 from coranet.uncertainty.softmax import Softmax
@@ -45,7 +45,7 @@ class MCDropout(Softmax):
         """In training too."""
         return self.rate
 
-    def infer(self, net: Body, image: Tensor) -> dict[str, Tensor]:
+    def infer(self, net: nn.Module, image: Tensor) -> dict[str, Tensor]:
         """The mean of probabilities over draws; norms keep their statistics."""
         with dropout_on(net):
             total = probabilities(net(image, ("main",))["main"])

@@ -24,7 +24,7 @@ class Softmax(Estimator):
         if not 0 <= self.threshold < 1:
             raise InputError(f"A confidence threshold lies between 0 and 1, not at {self.threshold}.")
 
-    def regions(self, maps: Mapping[str, Tensor]) -> Regions:
+    def judge(self, maps: Mapping[str, Tensor]) -> Regions:
         """Certain where max_k p_k > threshold; the score is what is missing to 1."""
         probabilities = maps["main"]
         return Regions(certain=confident(probabilities, self.threshold), score=1 - probabilities.amax(dim=1))

@@ -13,10 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from coranet.errors import InputError
-from coranet.nets import Body
 from coranet.ops.losses import probabilities
 from coranet.ops.warp import Warp, inside, sample_image
 from coranet.uncertainty.softmax import Softmax
@@ -42,7 +41,7 @@ class TTA(Softmax):
                 f"Test augmentation takes one pass or more, a scale above 0 and a shift between 0 and 1: {self}."
             )
 
-    def infer(self, net: Body, image: Tensor) -> dict[str, Tensor]:
+    def infer(self, net: nn.Module, image: Tensor) -> dict[str, Tensor]:
         """The mean of probabilities over views, each mapped back."""
         total = probabilities(net(image, ("main",))["main"])
         seen = torch.ones_like(total[:, :1])

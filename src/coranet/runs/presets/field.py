@@ -10,7 +10,7 @@ from coranet.engine.run import Optim, Run, Train, versions
 from coranet.runs.presets.paper import CROP_ONLY, no_larger
 from coranet.runs.presets.scans import Scans
 from coranet.methods import Method
-from coranet.methods.coranet import CoraNet
+from coranet.methods.coranet import SeparateSelfTraining
 from coranet.nets import Net
 
 
@@ -48,7 +48,8 @@ def released_run(scans: Scans, method: Method) -> Run:
     x, y, z = scans.patch or (96, 96, 96)
     batch = (8, 8)
     epoch = max(len(scans.split.unlabelled) // batch[1], 1)
-    lasting = replace(method, pretrain_epochs=59, selftrain_epochs=201) if isinstance(method, CoraNet) else method
+    if isinstance(method, SeparateSelfTraining):
+        method = replace(method, pretrain_epochs=59, selftrain_epochs=201)
     return Run(
         data=replace(
             scans.data,
@@ -60,7 +61,7 @@ def released_run(scans: Scans, method: Method) -> Run:
         ),
         split=scans.split,
         net=Net(body=scans.body or "vnet", width=16, norm="instance", head_convolutions=1),
-        method=lasting,
+        method=method,
         train=Train(steps=260 * epoch, batch=batch, epoch=epoch),
         accel=scans.accel,
         made_with=versions(),

@@ -17,7 +17,7 @@ from coranet.engine.timeline import natural_steps
 from coranet.runs.presets.auto import auto_preparation
 from coranet.runs.presets.scans import Scans, epoch_of, stack_axis
 from coranet.methods import Method
-from coranet.methods.coranet import CoraNet
+from coranet.methods.coranet import CoraNet, SeparateSelfTraining
 from coranet.nets import MakeNet, Net, count_parameters
 
 CROP_ONLY = Augment(rotate=0, scale=(1, 1), flip=False)
@@ -63,7 +63,7 @@ def acdc_run(scans: Scans, method: Method) -> Run:
 def _paper_volumes(scans: Scans, method: Method) -> Run:
     x, y, z = scans.patch or (96, 96, 96)
     batch = (4, 4)
-    lasting = replace(method, selftrain_epochs=200) if isinstance(method, CoraNet) else method
+    lasting = replace(method, selftrain_epochs=200) if isinstance(method, SeparateSelfTraining) else method
     epoch = epoch_of(scans, batch, lambda shape: 1)
     return Run(
         data=replace(
@@ -90,8 +90,8 @@ def parameter_note(run: Run) -> str:
     """Our count of parameters beside the paper's."""
     with torch.device("meta"):  # shapes alone
         nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
-    training = count_parameters(run.method.inference_net(nets))
-    test = count_parameters(run.method.inference_net(nets, uncertainty=False))
+    training = count_parameters(run.method.segmenter(nets).net)
+    test = count_parameters(run.method.segmenter(nets, uncertainty=False).net)
     ours = f"Parameters in training {training / 1e6:.2f} M, in test {test / 1e6:.2f} M"
     if run.data.window.dims == 3:
         return f"{ours}; the paper prints none for volumes: see docs/paper.md."

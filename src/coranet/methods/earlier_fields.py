@@ -1,0 +1,83 @@
+"""What runs recorded before methods had the fields they have today, read as what it meant.
+
+CoraNet's variants once carried all its fields, and ignored some. A field that was ignored is left away. One that had an
+effect is translated where a method of today does the same, and refused in one sentence where none does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from coranet.errors import InputError
+
+Json = dict[str, Any]
+
+CHOICES = {
+    "mask": True,
+    "consistency_on": "uncertain",
+    "normalise": "image",
+    "updates": "alternate",
+    "masks": "stored",
+}
+"""Of the text, which variants no longer let a run choose, and what is left of them."""
+OF_VIEWS = ("cutmix", "mirror", "turns", "feature_dropout", "pseudo_dice", "guide", "ramp")
+"""What `coranet:repaired` had for strong views."""
+
+
+def translate(kind: str, fields: Mapping[str, Any], where: str) -> tuple[str, Json]:
+    """A method's name and its fields as they are today.
+
+    Raises:
+        InputError: it was trained in a way that no method has any more.
+    """
+    kept = dict(fields)
+    if kind == "coranet" and kept.get("view", 0) == 0:
+        kept.pop("view", None)
+    elif kind == "coranet":
+        kind = "coranet:repaired"
+    if kind not in ("coranet:released", "coranet:repaired") or "updates" not in kept:  # which all runs before have
+        return kind, kept
+    if kind == "coranet:released":
+        return kind, _released(kept, where)
+    if kept.pop("views", 0) == 0:
+        return kind, _one_view(kept, where)
+    return "coranet:views", _strong_views({**kept, "views": fields["views"]}, where)
+
+
+def _released(fields: Json, where: str) -> Json:
+    """Its Dice term weighed 1, whatever was recorded; on labels alone both of the text's switches were off."""
+    on = [fields.pop(name, True) for name in ("self_training", "mean_teacher")]
+    _fixed(fields, {**CHOICES, "updates": "joint", "view": 0.0}, "coranet:released", where)
+    return {**fields, "dice": 1.0} | ({} if any(on) else {"weights": [0.0, 0.0]})
+
+
+def _one_view(fields: Json, where: str) -> Json:
+    """A term that was switched off is one that weighs nothing."""
+    on = [fields.pop(name, True) for name in ("self_training", "mean_teacher")]
+    _fixed(fields, CHOICES, "coranet:repaired", where)
+    for name in OF_VIEWS:
+        fields.pop(name, None)
+    if all(on):
+        return fields
+    weights = fields.get("weights", [1.0, 1.0])
+    return {**fields, "weights": [weight if used else 0.0 for weight, used in zip(weights, on, strict=True)]}
+
+
+def _strong_views(fields: Json, where: str) -> Json:
+    """One switch alone was ignored; with both off there were labels alone."""
+    on = [fields.pop(name, True) for name in ("self_training", "mean_teacher")]
+    for name in ("consistency_on", "refresh_every"):
+        fields.pop(name, None)
+    left = {"mask": True, "normalise": "image", "updates": "joint", "masks": "online"}
+    _fixed(fields, left, "coranet:views", where)
+    return fields if any(on) else {**fields, "weights": [0.0, 0.0]}
+
+
+def _fixed(fields: Json, left: Mapping[str, Any], kind: str, where: str) -> None:
+    """Take away what can no longer be chosen."""
+    for name, value in left.items():
+        if fields.pop(name, value) != value:
+            raise InputError(
+                f"{where}.{name}: {kind} is no longer trained so. Use the version that the run was made with."
+            )

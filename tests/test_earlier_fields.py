@@ -1,0 +1,102 @@
+"""Runs that were recorded before methods had their fields of today: read as what they meant, or refused."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from coranet.engine.codec import decode
+from coranet.errors import InputError
+from coranet.methods import METHODS, Method
+from coranet.methods.coranet import CoraNet
+from coranet.methods.coranet_released import ReleasedCoraNet
+from coranet.methods.coranet_repaired import RepairedCoraNet
+from coranet.methods.coranet_views import StrongViewCoraNet
+from coranet.methods.one_vs_rest import OneVsRest
+from coranet.uncertainty import CRM
+
+TEXT = {
+    "dice": 1.0,
+    "regions": {"kind": "crm", "alpha": 2.0},
+    "self_training": True,
+    "mean_teacher": True,
+    "mask": True,
+    "consistency_on": "uncertain",
+    "weights": [1.0, 0.5],
+    "normalise": "image",
+    "updates": "alternate",
+    "masks": "stored",
+    "view": 0.0,
+    "beta": 0.98,
+    "pretrain_epochs": 3,
+    "selftrain_epochs": 10,
+    "refresh_every": 2,
+}
+"""What every variant wrote."""
+VIEWS = {"views": 0, "cutmix": 0.5, "mirror": 0.0, "turns": False, "feature_dropout": 0.0, "pseudo_dice": 0.0}
+REPAIRED = TEXT | VIEWS | {"view": 0.5, "guide": "student", "ramp": 0.0}
+RELEASED = TEXT | {"updates": "joint", "ramp_epochs": 40, "dice": 0.0}
+STRONG = REPAIRED | {"updates": "joint", "masks": "online", "views": 2, "guide": "teacher", "ramp": 0.3}
+
+SHARED = {
+    "dice": 1.0,
+    "regions": CRM(alpha=2.0),
+    "weights": (1.0, 0.5),
+    "beta": 0.98,
+    "pretrain_epochs": 3.0,
+    "selftrain_epochs": 10.0,
+}
+ONE_VIEW = RepairedCoraNet(**SHARED, refresh_every=2.0)
+BY_VIEWS = StrongViewCoraNet(**SHARED, views=2, guide="teacher", ramp=0.3)
+AS_RELEASED = ReleasedCoraNet(**SHARED, refresh_every=2.0)
+OFF = {"self_training": False, "mean_teacher": False}
+
+
+def read(kind, fields):
+    return decode(Method, json.loads(json.dumps({"kind": kind, **fields})), "run.json: method")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "expected"),
+    [
+        ("coranet", TEXT, CoraNet(**SHARED, refresh_every=2.0)),
+        ("coranet", TEXT | {"mask": False}, CoraNet(**SHARED, refresh_every=2.0, mask=False)),
+        ("coranet", TEXT | {"view": 0.5}, ONE_VIEW),
+        ("coranet:repaired", REPAIRED, ONE_VIEW),
+        ("coranet:repaired", TEXT | {"view": 0.5}, ONE_VIEW),
+        ("coranet:repaired", REPAIRED | {"cutmix": 0.9, "ramp": 0.3}, ONE_VIEW),
+        ("coranet:repaired", REPAIRED | {"self_training": False}, replace(ONE_VIEW, weights=(0.0, 0.5))),
+        ("coranet:repaired", REPAIRED | OFF, ONE_VIEW.on_labels_alone()),
+        ("coranet:repaired", STRONG, BY_VIEWS),
+        ("coranet:repaired", STRONG | {"self_training": False, "consistency_on": "certain"}, BY_VIEWS),
+        ("coranet:repaired", STRONG | OFF, BY_VIEWS.on_labels_alone()),
+        ("coranet:released", RELEASED, AS_RELEASED),
+        ("coranet:released", RELEASED | OFF, AS_RELEASED.on_labels_alone()),
+    ],
+)
+def test_a_run_from_before_is_read_as_what_it_was(kind, fields, expected):
+    assert read(kind, fields) == expected
+    wrapped = {"inner": {"kind": kind, **fields}, "objects": 3}
+    assert read("one_vs_rest", wrapped) == OneVsRest(inner=expected, objects=3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "field"),
+    [
+        ("coranet", TEXT | {"view": 0.5, "mask": False}, "mask"),
+        ("coranet:repaired", REPAIRED | {"updates": "joint"}, "updates"),
+        ("coranet:repaired", REPAIRED | {"normalise": "region"}, "normalise"),
+        ("coranet:repaired", STRONG | {"mask": False}, "mask"),
+        ("coranet:released", RELEASED | {"masks": "online"}, "masks"),
+    ],
+)
+def test_what_no_method_does_any_more_is_refused_in_one_sentence(kind, fields, field):
+    with pytest.raises(InputError, match=rf"^run\.json: method\.{field}: .* no longer trained so\. Use the version"):
+        read(kind, fields)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_what_is_written_today_is_left_alone(kind):
+    assert read(kind, {}) == METHODS[kind]()
+    if kind == "coranet:released":
+        assert read(kind, {"dice": 0.0}).dice == 0.0
