@@ -51,7 +51,7 @@ bench: .venv/.dev  ## measure speed and growth on this CPU, and write benchmarks
 	$(BIN)/python benchmarks/page.py
 
 docs: .venv/.docs  ## the pages as a site in site/, with every link checked
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean:
 	rm -rf .venv site
