@@ -14,7 +14,12 @@ from typing import Any
 
 ROOT = Path(__file__).parent
 
-PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "benchmarks/RESULTS.md": "benchmarks.md"}
+PAGES = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/RESULTS.md": "benchmarks.md",
+    "results/README.md": "kept-runs.md",
+}
 """Pages outside docs/, and what the site calls them."""
 PICTURES = {"benchmarks/growth.png": "images/growth.png"}
 

@@ -13,9 +13,9 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *DOCS]
-WRITTEN = [page for page in PAGES if not page.startswith("docs/methods/")]
-"""By hand: the others are made from the methods' files."""
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/RESULTS.md", "results/README.md", *DOCS]
+WRITTEN = [page for page in PAGES if not page.startswith(("docs/methods/", "benchmarks/", "results/"))]
+"""For readers: the others are made from the methods' files, or are notes beside files."""
 
 CODE = re.compile(r"^```.*?^```$|^ {4}.*$|`[^`\n]+`", flags=re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", flags=re.MULTILINE | re.DOTALL)
