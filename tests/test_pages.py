@@ -68,9 +68,7 @@ def test_links_lead_somewhere(page: str) -> None:
         if ":" in path:
             continue
         target = (ROOT / page).parent / path if path else ROOT / page
-        if not target.exists():
-            broken.append(link)
-        elif anchor and anchor not in anchors(target.resolve().relative_to(ROOT).as_posix()):
+        if not target.exists() or (anchor and anchor not in anchors(target.resolve().relative_to(ROOT).as_posix())):
             broken.append(link)
     assert not broken
 
