@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format lint types layers bench pages clean help
+.PHONY: demo test check format lint types layers bench pages docs clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -17,6 +17,10 @@ help:  ## what there is
 
 .venv/.dev: .venv/.runtime
 	$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+.venv/.docs: .venv/.runtime
+	$(INSTALL) --editable '.[docs]'
 	@touch $@
 
 demo: .venv/.runtime  ## train on the embedded phantom, supervised and CoraNet, and show what came out (3 minutes)
@@ -49,5 +53,8 @@ bench: .venv/.dev  ## measure speed and growth on this CPU, and write benchmarks
 pages: .venv/.dev  ## write what is generated in README and docs, from results/ and the methods' files
 	$(BIN)/python -m coranet.paper.pages.book
 
+docs: .venv/.docs  ## the pages as a site in site/, with every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 clean:
-	rm -rf .venv
+	rm -rf .venv site

@@ -15,19 +15,19 @@ from coranet.errors import InputError
 class DemoVerb:
     """See it work: train on generated scans of 44 patients, 4 of them labelled, and compare.
 
-    Trains the same network on the labels alone, by CoraNet and by its repaired variant, for the same number of steps,
-    scores them on 20 other patients, and writes a page with pictures. Three minutes on two cores. What is finished is
-    not trained again.
+    Trains the same network three times: on the labels alone, by CoraNet, and by its repaired variant. All have the same
+    number of steps. Then it scores them on 20 other patients and writes a page with pictures. This takes three minutes
+    on two cores. What is finished is not trained again.
     """
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/demo")
     """Where scans, runs and the page go."""
     methods: Annotated[str, tyro.conf.arg(metavar="A,B")] = "supervised,coranet,coranet:repaired"
-    """What to compare; the first is what the others are held against."""
+    """What to compare. The others are compared with the first."""
     steps: Annotated[int, tyro.conf.arg(metavar="N")] = 400
-    """For each."""
+    """Steps of each training."""
     seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """Train each so often, with seeds 0 to N - 1; the page shows the first."""
+    """How often to train each, with seeds 0 to N - 1. The page shows the first."""
     device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
         None
     )

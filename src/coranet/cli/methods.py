@@ -12,15 +12,15 @@ import tyro
 class MethodsVerb:
     """List the methods there are, or one with its equations and fields.
 
-    For each: its paper, what it does with unlabelled pixels of high and of low confidence, its networks with their weights,
-    the bodies it fits and the work of a step. Weights and work are multiples of those of training on labels alone, counted
-    on a tiny network.
+    Shows for each its paper, what it does with unlabelled pixels of high and of low confidence, its networks, the bodies
+    it fits and the work of a step. The weights of networks and the work are counted on a tiny network. They are multiples
+    of those of training on labels alone.
     """
 
     name: Annotated[
         str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="(optional)")
     ] = None
-    """One of them."""
+    """A method to describe."""
     json: bool = False
     """Print all of it as JSON."""
 

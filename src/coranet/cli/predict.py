@@ -13,10 +13,10 @@ import tyro
 class PredictVerb:
     """Label scans with a trained run, and mark what is uncertain.
 
-    For each scan: <case>.nii.gz, the label map, and <case>_uncertain.nii.gz, 1 where it should be looked at: where the
-    conservative and the radical head disagree, or what another estimator that the run was trained with says, or for other
-    methods where no class reaches a probability of 0.9. Grid and affine are the scan's own. At the end scans are named in
-    which an object is missing, or far smaller than in the others.
+    Writes two files for each scan, on the scan's own grid: <case>.nii.gz, the label map, and <case>_uncertain.nii.gz,
+    which is 1 where you should look. For CoraNet this is where the conservative and the radical head disagree. A run that
+    was trained with another estimator uses that one. For other methods it is where no class reaches a probability of 0.9.
+    At the end it names scans in which an object is missing, or far smaller than in the others.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -29,7 +29,7 @@ class PredictVerb:
     dataset: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: a scan or scans)")] = (
         None
     )
-    """What SCANS is where it is a known set as it was downloaded, as in `coranet prepare`: acdc, left_atrium, ..."""
+    """If SCANS is a known set as it was downloaded: its name, as in `coranet prepare` (acdc, left_atrium, ...)."""
     allow_gaps: bool = False
     """Fill slices that are missing from a DICOM series from their neighbours."""
     only: Annotated[
@@ -42,8 +42,8 @@ class PredictVerb:
     masks: bool = False
     """Also write <case>_conservative.nii.gz and <case>_radical.nii.gz, where the method has them."""
     scores: bool = False
-    """Also write <case>_score.nii.gz, larger where less certain: what `coranet evaluate --calibration` reads, with
-    --probabilities."""
+    """Also write <case>_score.nii.gz, larger where less certain. `coranet evaluate --calibration` needs it, and
+    --probabilities too."""
     stride: Annotated[
         tuple[int, ...] | None,
         tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the run's, or half a window)"),
@@ -52,7 +52,7 @@ class PredictVerb:
     best: bool = False
     """Use the weights that did best on the run's validation cases instead of the last ones."""
     no_uncertainty: bool = False
-    """Load and run the encoder and its main head alone."""
+    """Do not say what is uncertain: load and run the encoder and its main head alone."""
     device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
         None
     )

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitVerb:
-    """Write down which cases are labelled, unlabelled, for validation and for test: by patient.
+    """Write down which cases are labelled, unlabelled, for validation and for test, by patient.
 
-    Either a published protocol by its name, or a draw: --ratio 1:4 labels one patient for every four that are not. The
-    file is for `coranet train DATA --split FILE`.
+    Give a published protocol by its name, or draw new lists: --ratio 1:4 labels one patient for every four that are not.
+    Use the file with `coranet train DATA --split FILE`.
     """
 
     data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="STORE")]
@@ -35,7 +35,7 @@ class SplitVerb:
     val: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: 0)")] = None
     """Patients to watch during training, drawn from those with labels."""
     test: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: 0)")] = None
-    """Patients never trained on, drawn from those with labels; besides those that the dataset itself keeps for test."""
+    """Patients never trained on, drawn from those with labels. Test cases of the dataset itself come on top."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="S", help_behavior_hint="(default: 0)")] = None
     """One seed, one draw."""
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "folder"

@@ -91,9 +91,6 @@ METRICS: dict[str, Metric] = {
 }
 """The numbers of a score by name. The definitions are those of `Counts` and `Distances`."""
 
-OVERLAPS = tuple(name for name, metric in METRICS.items() if metric.unit == "%")
-"""Those that are shares."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Score:

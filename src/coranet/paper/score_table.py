@@ -11,8 +11,11 @@ from typing import Any, Final
 
 from coranet.errors import InputError
 from coranet.evaluation import Row
-from coranet.metrics.mask import METRICS, OVERLAPS
+from coranet.metrics.mask import METRICS
 from coranet.metrics.overlap import Counts
+
+OVERLAPS: Final = ("dsc", "jaccard", "ppv", "tpr")
+"""Metrics that follow from the first of them and the two counts of voxels, to the last digit."""
 
 COLUMNS: Final[Mapping[str, type]] = {
     "run": str,
@@ -26,10 +29,7 @@ COLUMNS: Final[Mapping[str, type]] = {
     "prediction_voxels": int,
     "label_voxels": int,
 }
-"""The columns and their types. A number that is NaN is written as nothing.
-
-`jaccard`, `ppv` and `tpr` are left out: they follow from `dsc` and the two counts of voxels, to the last digit.
-"""
+"""The columns and their types. A number that is NaN is written as nothing. Of `OVERLAPS` only the first is here."""
 
 Tables = Mapping[str, tuple[Row, ...]]
 """Scores by the path of their file: `paper/la-16/coranet-seed0/scores.csv`."""
@@ -50,25 +50,28 @@ def write_text(tables: Tables) -> str:
 
 
 def read_text(text: str) -> dict[str, tuple[Row, ...]]:
-    """Read what `write_text` wrote.
+    """Read what this or another version of `write_text` wrote. A metric that the text does not have is NaN.
 
     Raises:
         ValueError: it is another table.
     """
-    table = csv.reader(io.StringIO(text))
-    if next(table, None) != list(COLUMNS):
-        raise ValueError(f"its columns are not {', '.join(COLUMNS)}")
+    table = csv.DictReader(io.StringIO(text))
+    if lacking := [name for name in COLUMNS if name not in METRICS and name not in (table.fieldnames or ())]:
+        raise ValueError(f"it has no column {', '.join(lacking)}")
     tables: dict[str, list[Row]] = {}
     for line in table:
-        values = {name: _value(kind, cell) for (name, kind), cell in zip(COLUMNS.items(), line, strict=True)}
+        values = {name: _value(kind, line.get(name) or "") for name, kind in COLUMNS.items()}
         file = f"{values.pop('run')}/{values.pop('scores')}.csv"
-        tables.setdefault(file, []).append(Row(**values | _overlaps(values)))
+        overlaps = _overlaps(values)
+        metrics = {name: overlaps[name] if name in OVERLAPS else values.pop(name) for name in METRICS}
+        values.pop("dsc")
+        tables.setdefault(file, []).append(Row(**values, values=metrics))
     return {file: tuple(rows) for file, rows in tables.items()}
 
 
 def _lines(file: PurePosixPath, rows: Sequence[Row]) -> Iterator[list[str]]:
     for row in rows:
-        values = {"run": str(file.parent), "scores": file.stem} | vars(row)
+        values = {"run": str(file.parent), "scores": file.stem} | vars(row) | dict(row.values)
         found = {name: values[name] for name in OVERLAPS}
         if row.status != "absent" and _overlaps(values) != found:
             raise InputError(

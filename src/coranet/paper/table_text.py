@@ -13,7 +13,7 @@ from statistics import mean, stdev
 from coranet.evaluation import Scores
 from coranet.files import write_atomically
 from coranet.metrics import Comparison, by_patient, compare
-from coranet.metrics.mask import OVERLAPS
+from coranet.metrics.mask import METRICS
 from coranet.paper.sets import SETS
 from coranet.paper.settings import ROLES, Block, MethodRow, Table, places_of, setting_of
 from coranet.paper.tables import HEART_CLASSES
@@ -165,7 +165,7 @@ def _value(scores: Scores, metric: str) -> float:
         value = float("nan") if title is None else scores.per_class()[title][name].mean
     else:
         value = scores.mean()[name].mean
-    return 100 * value if name in OVERLAPS else value
+    return 100 * value if METRICS[name].unit == "%" else value
 
 
 def _ahead(ours: Mapping[int, Scores], base: Mapping[int, Scores], patients: Mapping[str, str]) -> Comparison | None:
