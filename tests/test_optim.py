@@ -21,8 +21,9 @@ def moved(optim: Optim, gradients: list[float]) -> float:
     for gradient in gradients:
         weight.grad = torch.full_like(weight, gradient)
         made.step()
-    assert torch.equal(weight, torch.full_like(weight, float(weight.flatten()[0])))
-    return float(weight.flatten()[0])
+    value = float(weight.detach().flatten()[0])
+    assert torch.equal(weight, torch.full_like(weight, value))
+    return value
 
 
 def test_adamw_decays_weights_apart_from_the_gradient() -> None:
@@ -35,7 +36,7 @@ def test_adamw_decays_weights_apart_from_the_gradient() -> None:
 
 
 def test_nesterov_looks_ahead() -> None:
-    """v ← μ v + g, θ ← θ - η (g + μ v) (Sutskever et al., ICML 2013)."""
+    """With velocity v: v ← μ v + g, θ ← θ - η (g + μ v) (Sutskever et al., ICML 2013)."""
     rate, momentum, gradients = 0.1, 0.9, [0.5, -0.25, 1.0]
     velocity, ahead, plain = 0.0, 1.0, 1.0
     for gradient in gradients:
