@@ -9,9 +9,10 @@ rows.json lists what is trained, a name and what differs from `shared`:
               "wide": {"method": "supervised", "set": ["net.width=32"]}}}
 
 A row's `set` comes after the shared one; both are as in `coranet train --set`. Runs start in the order seeds x rows x
-splits, so many at once, each a process, under NVIDIA's MPS where it is there. After `--budget` seconds what still runs is ended and
-what it has logged is kept. DIR receives scores.csv, a line for each look at the validation cases, and failures.txt where
-runs failed. Validation cases are looked at a few times a run and nothing is chosen by them here; test cases are never read.
+splits, so many at once, each a process, under NVIDIA's MPS where it is there. After `--budget` seconds what still runs is
+ended and what it has logged is kept. DIR receives scores.csv, a line for each look at the validation cases, and failures.txt
+where runs failed. Validation cases are looked at a few times a run and nothing is chosen by them here; test cases are never
+read.
 """
 
 from __future__ import annotations
