@@ -91,6 +91,7 @@ MEASURED_IN_UNITS = (
     "unimatch",
     "mixmatch",
     "coranet:repaired",
+    "coranet:plus",
 )
 
 
