@@ -99,6 +99,7 @@ class CoraNetPlus(Method):
     prior: float | None = None
     """The share of pixels that the two heads give each object before they have learnt anything; None leaves it to chance."""
     predicts: Literal["student", "teacher"] = "student"
+    """Who is asked for predictions: the student, or its average."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.warm_up <= 1 or self.views < 1:
