@@ -33,16 +33,24 @@ def on_gpu(thing):
     return replace(thing, **moved)
 
 
+OPTIMIZERS = {
+    "adam": Optim(),
+    "adamw": Optim(kind="adamw"),
+    "sgd": Optim(kind="sgd"),
+    "nesterov": Optim(kind="sgd", nesterov=True),
+}
+
+
 @pytest.mark.parametrize("dims", [2, 3])
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_step_never_waits_and_can_be_captured(subject, dims, optimizer):
-    if optimizer == "sgd" and (dims == 3 or subject.classes == 2):
+    if optimizer != "adam" and (dims == 3 or subject.classes == 2):
         pytest.skip("one of each is enough")
     method, nets = subject.build(dims)
     for net in nets.values():
         net.cuda()
-    updates = Updates(method, nets, make_optimizers(method, nets, Optim(kind=optimizer), captured=True), FAST)
+    updates = Updates(method, nets, make_optimizers(method, nets, OPTIMIZERS[optimizer], captured=True), FAST)
     batch = laid_out(on_gpu(subject.batch(dims)), FAST)
     for phase in phases(method):
         method.begin_phase(nets, phase)

@@ -92,6 +92,7 @@ MEASURED_IN_UNITS = (
     "mixmatch",
     "coranet:repaired",
     "coranet:views",
+    "coranet:plus",
 )
 
 

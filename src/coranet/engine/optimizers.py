@@ -33,13 +33,19 @@ def rate(optim: Optim, step: int, steps: int) -> float:
 
 
 def _make_optimizer(parameters: list[torch.nn.Parameter], optim: Optim, captured: bool) -> torch.optim.Optimizer:
-    if optim.kind == "adam":
-        return torch.optim.Adam(
-            parameters, optim.lr, optim.betas, weight_decay=optim.weight_decay, fused=True, capturable=captured
-        )
+    if optim.kind != "sgd":
+        kind = torch.optim.Adam if optim.kind == "adam" else torch.optim.AdamW
+        return kind(parameters, optim.lr, optim.betas, weight_decay=optim.weight_decay, fused=True, capturable=captured)
     # Fused only where it must be: it fails where a head gets its first gradient later than the others, unless every
     # momentum is there from the start.
-    made = torch.optim.SGD(parameters, optim.lr, optim.momentum, weight_decay=optim.weight_decay, fused=captured)
+    made = torch.optim.SGD(
+        parameters,
+        optim.lr,
+        optim.momentum,
+        weight_decay=optim.weight_decay,
+        nesterov=optim.nesterov,
+        fused=captured,
+    )
     if captured and optim.momentum:
         for parameter in parameters:
             made.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)

@@ -51,12 +51,15 @@ class Data:
 class Optim:
     """How weights move. The defaults are the paper's."""
 
-    kind: Literal["adam", "sgd"] = "adam"
+    kind: Literal["adam", "adamw", "sgd"] = "adam"
+    """AdamW takes weight decay out of the gradient's moments."""
     lr: float = 1e-3
     betas: tuple[float, float] = (0.5, 0.999)
-    """Of Adam."""
+    """Of Adam and AdamW."""
     momentum: float = 0.9
     """Of SGD."""
+    nesterov: bool = False
+    """Of SGD: look ahead along the momentum."""
     weight_decay: float = 0.0
     decay: Literal["none", "poly"] = "none"
     """Keep the rate, or let it fall to zero as (1 - t/T)^0.9."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from coranet.errors import InputError
+from coranet.ops.appearance import Appearance
 from coranet.ops.warp import Warp
 
 QUARTER_TURNS = torch.tensor([[[1.0, 0], [0, 1]], [[0, -1], [1, 0]], [[-1, 0], [0, -1]], [[0, 1], [-1, 0]]])
@@ -35,6 +37,10 @@ class Augment:
     window; None cuts windows at their own size."""
     share: float = 1.0
     """How often a view is turned and scaled at all."""
+    appearance: Appearance | None = None
+    """How often and how much grey levels change; None leaves them as they are, as the paper does."""
+    appearance_of: Literal["both", "labelled", "unlabelled"] = "both"
+    """Which images' grey levels change."""
 
     def __post_init__(self) -> None:
         if not 0 < self.scale[0] <= self.scale[1]:

@@ -18,6 +18,7 @@ from coranet.feed.augmentation import Augment
 from coranet.feed.pools import CaseMemory, Pool
 from coranet.feed.read_ahead import Boxes, ReadAhead, box_of
 from coranet.feed.windows import Window
+from coranet.ops.appearance import Look, changed_look
 from coranet.ops.warp import Warp, inside, sample_image, sample_maps
 from coranet.types import Batch, Sample, Trace
 
@@ -89,8 +90,19 @@ class Batches:
                 {name: memory[name] for name in memory.flat}, index, lows.tolist(), shape, pool.device
             ).on(pool.device)
         image, valid, read = _view(boxes, warp, lows, pool.sizes[index], pool.device)
+        image = self._look(image, stream, step)
         label = read.pop("label").long() if pool.labels is not None else None
         return Sample(image=image, valid=valid, label=label, maps=read, unit=self.unit)
+
+    def _look(self, image: Tensor, stream: str, step: int) -> Tensor:
+        """Images at other grey levels, where that is asked for."""
+        appearance = self.augment.appearance
+        if appearance is None or self.augment.appearance_of not in ("both", stream):
+            return image
+        seed = mix(self.seed, stream, "appearance", step)
+        look = appearance.draw(len(image), image.ndim - 2, torch.Generator().manual_seed(seed))
+        grain = torch.Generator(image.device).manual_seed(seed)
+        return changed_look(image, Look(*_sent(look, image.device)), grain, self.unit)
 
     def _boxes(
         self, pool: Pool, stream: str, step: int, count: int, index: list[int], lows: Tensor, shape: tuple[int, ...]

@@ -14,6 +14,7 @@ from coranet.methods.base import Method
 from coranet.methods.bcp import BCP
 from coranet.methods.cct import CrossConsistency
 from coranet.methods.coranet import CoraNet
+from coranet.methods.coranet_plus import CoraNetPlus
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.methods.coranet_repaired import RepairedCoraNet
 from coranet.methods.coranet_views import StrongViewCoraNet
@@ -59,6 +60,7 @@ METHODS: dict[str, type[Method]] = {
     "bcp": BCP,
     "cct": CrossConsistency,
     "coranet": CoraNet,
+    "coranet:plus": CoraNetPlus,
     "coranet:released": ReleasedCoraNet,
     "coranet:repaired": RepairedCoraNet,
     "coranet:views": StrongViewCoraNet,

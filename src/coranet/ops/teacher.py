@@ -26,15 +26,21 @@ def copy_weights(teacher: nn.Module, student: nn.Module) -> None:
 
 
 @torch.no_grad()
-def follow(teacher: nn.Module, student: nn.Module, beta: float, *, buffers: bool = True) -> None:
-    """θ' ← β θ' + (1 - β) θ for everything the teacher has.
+def follow(teacher: nn.Module, student: nn.Module, beta: float | Tensor, *, buffers: bool = True) -> None:
+    """θ' ← β θ' + (1 - β) θ for everything the teacher has; a β that changes is a tensor on the device.
 
     With `buffers`, running statistics are averaged alike and counters copied: a teacher in evaluation mode that lacks
     them normalises by statistics of weights it no longer has.
     """
     pairs = _pairs(teacher, student, buffers)
     moving = [(mine, theirs) for mine, theirs in pairs if mine.is_floating_point()]
-    torch._foreach_lerp_([mine for mine, _ in moving], [theirs for _, theirs in moving], 1 - beta)
+    teachers, students = [mine for mine, _ in moving], [theirs for _, theirs in moving]
+    if isinstance(beta, Tensor):  # a share that lies on a GPU would be waited for by lerp
+        gaps = torch._foreach_sub(students, teachers)
+        torch._foreach_mul_(gaps, 1 - beta)
+        torch._foreach_add_(teachers, gaps)
+    else:
+        torch._foreach_lerp_(teachers, students, 1 - beta)
     for mine, theirs in pairs:
         if not mine.is_floating_point():
             mine.copy_(theirs)
