@@ -12,7 +12,10 @@ import pytest
 
 import coranet
 from coranet.cli import OPEN, VERBS, main
+from coranet.cli.parsing import option_fields
+from coranet.cli.prepare import settings_fields
 from coranet.data.readers import nifti
+from coranet.runs.options import Options
 
 
 def run(capsys, *arguments):
@@ -268,12 +271,9 @@ def test_a_value_is_not_taken_for_a_folder_that_was_forgotten(capsys, arguments)
 
 
 def test_every_option_that_takes_as_many_values_as_there_are_lets_a_folder_follow():
-    many = {
-        f"--{name}"
-        for verb in VERBS.values()
-        for name, hint in get_type_hints(verb, include_extras=True).items()
-        if "..." in str(hint) and "UseAppendAction" not in str(hint)
-    }
+    hints = [item for verb in VERBS.values() for item in get_type_hints(verb, include_extras=True).items()]
+    hints += [(option.name, option.type) for option in (*option_fields(Options), *settings_fields())]
+    many = {f"--{name}" for name, hint in hints if "..." in str(hint) and "UseAppendAction" not in str(hint)}
     assert many == set(OPEN)
 
 

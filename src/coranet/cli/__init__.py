@@ -13,12 +13,14 @@ from coranet.cli.demo import Demo
 from coranet.cli.doctor import Doctor
 from coranet.cli.evaluate import Evaluate
 from coranet.cli.methods import Methods
+from coranet.cli.parsing import REGISTRY
 from coranet.cli.predict import Predict
-from coranet.cli.prepare import Kind, Prepare
+from coranet.cli.prepare import Prepare
 from coranet.cli.report import Report
 from coranet.cli.reproduce import Reproduce
 from coranet.cli.split import Split
 from coranet.cli.train import Train
+from coranet.data.prepare.preparation import Intensity
 from coranet.errors import InputError
 from coranet.version import __version__
 
@@ -60,7 +62,7 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
 OPEN: dict[str, Callable[[str], bool]] = {
     "--patch": str.isdecimal,
     "--stride": str.isdecimal,
-    "--intensity": get_args(Kind).__contains__,
+    "--intensity": get_args(Intensity).__contains__,
 }
 """Options that take as many values as there are, and what a value looks like."""
 
@@ -94,6 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             description=ABOUT,
             args=_folders_first(arguments),
             config=(tyro.conf.FlagCreatePairsOff,),
+            registry=REGISTRY,
         )
         sys.exit(verb())
     except InputError as error:

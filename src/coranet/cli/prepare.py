@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
+from tyro.constructors import StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
+from coranet.cli.parsing import FLAT, REGISTRY, option_fields
+from coranet.data.prepare.preparation import Intensity, Preparation
 from coranet.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coranet.data.datasets.folder import Dataset
-    from coranet.data.prepare.preparation import Preparation
     from coranet.data.prepare.store_builder import Told
     from coranet.data.store import Store
 
-_BY_PRESET = "(default: the preset's)"
 _BY_FACTS = ("auto", "paper")
-"""Presets that look at the scans before they say how these are prepared."""
+"""Presets that look at the scans before they say how these are prepared; the others are recipes."""
 
 _SHOWN = 3
 """Warnings that are shown; the others are counted."""
 
-Kind = Literal["zscore", "window", "minmax", "percentile", "none"]
+
+class Changes(dict[str, Any]):
+    """Settings of `Preparation` that are given beside a preset, by name."""
+
+
+_SPELLED = {"intensity": tuple[Intensity, ...], "crop_box": tuple[int, int, int, int, int, int]}
+"""Settings that are written more briefly than they are stored."""
+
+
+@REGISTRY.struct_rule
+def _changes(info: StructTypeInfo) -> StructConstructorSpec | None:
+    return StructConstructorSpec(instantiate=as_settings, fields=settings_fields()) if info.type is Changes else None
+
+
+@cache
+def settings_fields() -> tuple[StructFieldSpec, ...]:
+    """The options that the fields of `Preparation` are."""
+    options = {option.name: option for option in option_fields(Preparation, default="the preset's", types=_SPELLED)}
+    del options["intensities"]
+    grey = options["intensity"]
+    options["intensity"] = replace(grey, helptext=f"{grey.helptext} One for all channels, or one for each.")
+    return tuple(options.values())
+
+
+def as_settings(**options: Any) -> Changes:
+    """Those that were given, as `Preparation` has them."""
+    given = Changes({name: value for name, value in options.items() if value not in (None, False)})
+    if "crop_box" in given:
+        x0, x1, y0, y1, z0, z1 = given["crop_box"]
+        given |= {"crop": "box", "crop_box": ((x0, x1), (y0, y1), (z0, z1))}
+    elif given.get("crop", "box") != "box":
+        given["crop_box"] = (None, None, None)
+    if "intensity" in given:
+        kinds = given["intensity"]
+        given |= {"intensity": kinds[0], "intensities": kinds[1:] and kinds}
+    return given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +80,8 @@ class Prepare:
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "folder"
     """What RAW holds: folder (nnU-Net's layout), acdc, left_atrium, pancreas_ct, endocardium, sunnybrook, msd or h5."""
     preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "auto"
-    """auto and paper prepare as `coranet train` does; pancreas-a, pancreas-b, pancreas-2d, pancreas-2d-organ, acdc and
-    endocardium are recipes of published numbers. What is given beside it is changed."""
+    """auto and paper prepare as `coranet train` does with these presets. The others are recipes of published numbers:
+    pancreas-2d, pancreas-2d-organ, pancreas-a, pancreas-b, acdc, endocardium. What is given beside it is changed."""
     dims: Annotated[
         Literal[2, 3] | None, tyro.conf.arg(metavar="{2,3}", help_behavior_hint="(default: chosen from the data)")
     ] = None
@@ -53,66 +90,7 @@ class Prepare:
     """Cases that are prepared at a time. The store is the same for any N."""
     allow_gaps: bool = False
     """Fill slices that are missing from a DICOM series from their neighbours."""
-    intensity: Annotated[
-        tuple[Kind, ...] | None,
-        tyro.conf.arg(metavar="{zscore,window,minmax,percentile,none}", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """Grey levels: mean 0 and deviation 1 (zscore), a fixed window to -1..1, lowest to highest (minmax) or 0.5th to 99.5th
-    percentile to 0..1, or none. One for all channels, or one for each."""
-    window: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH", help_behavior_hint=_BY_PRESET)] = (
-        None
-    )
-    """The grey levels of --intensity window, in Hounsfield units for CT."""
-    clip: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH", help_behavior_hint=_BY_PRESET)] = None
-    """Cut grey levels off at these before anything else."""
-    statistics: Annotated[
-        Literal["scan", "nonzero", "foreground", "crop"] | None,
-        tyro.conf.arg(metavar="{scan,nonzero,foreground,crop}", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """The voxels that mean, deviation, extremes and percentiles are taken of."""
-    spacing: Annotated[
-        tuple[float | None, float | None, float | None] | None,
-        tyro.conf.arg(metavar="X Y Z", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """Millimetres between voxels to resample to, such as 1 1 None."""
-    slice_spacing: Annotated[
-        Literal["stated", "in_plane"] | None, tyro.conf.arg(metavar="{stated,in_plane}", help_behavior_hint=_BY_PRESET)
-    ] = None
-    """in_plane takes the spacing between slices for that within one, as the released code of CoraNet does."""
-    interpolation: Annotated[
-        Literal["spline", "linear"] | None, tyro.conf.arg(metavar="{spline,linear}", help_behavior_hint=_BY_PRESET)
-    ] = None
-    """How images are resampled."""
-    crop: Annotated[
-        Literal["none", "foreground", "box", "label"] | None,
-        tyro.conf.arg(metavar="{none,foreground,box,label}", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """What is kept: all, the body, --crop-box, or the box of the ground truth, which nobody has of a new scan."""
-    crop_box: Annotated[
-        tuple[int, int, int, int, int, int] | None,
-        tyro.conf.arg(metavar="X0 X1 Y0 Y1 Z0 Z1", help_behavior_hint="(with --crop box)"),
-    ] = None
-    """Voxels after resampling, from the first to before the last."""
-    crop_margin: Annotated[
-        tuple[int | None, int | None, int | None] | None,
-        tyro.conf.arg(metavar="X Y Z", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """Voxels kept around the body or the ground truth; None keeps the whole axis."""
-    crop_least: Annotated[
-        tuple[int, int, int] | None, tyro.conf.arg(metavar="X Y Z", help_behavior_hint=_BY_PRESET)
-    ] = None
-    """Voxels that a crop keeps at least."""
-    crop_label_for_all: bool = False
-    """Let --crop label look at the labels of test cases too."""
-    size: Annotated[
-        tuple[int | None, int | None, int | None] | None,
-        tyro.conf.arg(metavar="X Y Z", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """Voxels along each axis, after resampling and cropping."""
-    fit: Annotated[
-        Literal["resize", "crop"] | None, tyro.conf.arg(metavar="{resize,crop}", help_behavior_hint=_BY_PRESET)
-    ] = None
-    """How a scan gets that size: stretched, or cropped and padded about its centre."""
+    changes: Annotated[Changes, FLAT]
 
     def __call__(self) -> int:
         """Prepare."""
@@ -149,20 +127,20 @@ class Prepare:
 
     def _plan(self, on_progress: Callable[[int, int], None]) -> tuple[Dataset, Preparation]:
         """What is prepared, and how."""
-        from coranet.data.prepare.recipes import PREPARATIONS
+        from coranet.data.prepare.recipes import RECIPES
         from coranet.data.prepare.store_builder import allow_gaps
         from coranet.data.store import Store
 
         if Store.is_store(self.raw):
             raise InputError(f"{self.raw}: is a prepared store already. Give the folder with the scans.")
-        if self.preset not in (*_BY_FACTS, *PREPARATIONS):
-            known = ", ".join((*_BY_FACTS, *PREPARATIONS))
+        if self.preset not in (*_BY_FACTS, *RECIPES):
+            known = ", ".join((*_BY_FACTS, *RECIPES))
             raise InputError(f"--preset {self.preset}: no such preset. There are {known}.")
         if self.preset in _BY_FACTS:
             dataset, settings = self._by_facts(on_progress)
         else:
-            dataset, settings = self._surveyed(), PREPARATIONS[self.preset]
-        return allow_gaps(dataset) if self.allow_gaps else dataset, self._changed(settings)
+            dataset, settings = self._surveyed(), RECIPES[self.preset]
+        return allow_gaps(dataset) if self.allow_gaps else dataset, replace(settings, **self.changes)
 
     def _surveyed(self) -> Dataset:
         """As the names of files have it; what is odd about them is said."""
@@ -196,23 +174,6 @@ class Prepare:
         facts = report.facts
         dims = self.dims or choose_dims(facts.shapes.median, facts.spacings.median)
         return report.dataset, find_preset(self.preset).prepare(facts, report.dataset.channels, dims)
-
-    def _changed(self, settings: Preparation) -> Preparation:
-        """The settings with what was given on the command line."""
-        given = {
-            field.name: value
-            for field in fields(settings)
-            if field.name not in ("intensity", "crop_box")
-            and (value := getattr(self, field.name, None)) not in (None, False)
-        }
-        if self.crop not in (None, "box"):
-            given["crop_box"] = (None, None, None)
-        if self.crop_box is not None:
-            x0, x1, y0, y1, z0, z1 = self.crop_box
-            given |= {"crop": "box", "crop_box": ((x0, x1), (y0, y1), (z0, z1))}
-        if self.intensity:
-            given |= {"intensity": self.intensity[0], "intensities": self.intensity[1:] and self.intensity}
-        return replace(settings, **given)
 
 
 def _check_free(out: Path) -> None:

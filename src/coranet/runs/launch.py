@@ -22,7 +22,8 @@ from coranet.engine.log import Listener
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
-from coranet.runs.options import Options, check_classes, check_free, check_same, check_volumes, dims_asked
+from coranet.runs.admission import check_classes, check_free, check_same, check_volumes, dims_asked, first_labels
+from coranet.runs.options import Options
 from coranet.runs.presets import Preset, Scans, choose_dims, describe, find_preset, parameter_note, typical
 from coranet.files import held
 from coranet.methods import METHODS, find_method, method_name
@@ -139,8 +140,10 @@ def make_run(
         body=options.net,
     )
     run = preset.run(scans, method)
-    asked = {"preset": options.preset or "auto"} | ({"labelled": options.labelled} if options.labelled else {})
-    run = replace(run, seed=seed, made_with={**run.made_with, **asked})
+    init = str(options.init.resolve()) if options.init else None
+    asked = {"preset": options.preset or "auto", "labelled": options.labelled, "init": init}
+    given = {name: value for name, value in asked.items() if value}
+    run = replace(run, seed=seed, made_with={**run.made_with, **given})
     run = replace(run, train=replace(run.train, save_every=options.save_every))
     if options.steps is not None:
         run = replace(run, train=replace(run.train, steps=options.steps))
@@ -184,8 +187,7 @@ def _split(
             raise InputError(
                 f"--labelled {options.labelled}: the split has between 1 and {len(split.labelled)} labelled cases."
             )
-        kept = split.labelled[: options.labelled]
-        split = replace(split, labelled=kept, unlabelled=(*split.labelled[len(kept) :], *split.unlabelled))
+        split = first_labels(split, options.labelled)
     split.check(patients, labelled)
     return split
 

@@ -5,6 +5,7 @@ beside the cross-entropy, gentle views. What to use on scans of one's own.
 paper     section IV-A of Shi et al. (2021). On slices: U-Net of 64 channels, 256 x 256 pixels, 4 + 4 images a step, Adam
 at a constant 1e-3, cross-entropy alone, 30 + 100 epochs, wide views. On volumes: V-Net of 16 channels, windows of 96 x 96 x
 96 at random places and no other view, 30 + 200 epochs, 12 labelled volumes, windows 16 x 16 x 4 apart in the end.
+acdc      paper on slices, with the views that the text has for ACDC: turns, flips, and crops of 85 to 95 % of a slice.
 la        after what the field trains on the left atrium with (Yu et al., UA-MT, MICCAI 2019, and those who followed): V-Net
 of 16 channels, windows of 112 x 112 x 80, 2 + 2 volumes a step, SGD at 0.01 falling to zero over 6,000 steps, cross-entropy
 and Dice, quarter turns and mirrors, windows 18 x 18 x 4 apart in the end. Where it differs: `field.py`.

@@ -1,10 +1,9 @@
-"""What a person may say about a run, and whether it can be done."""
+"""Whether what a person says about a run can be done, and whether it is what the run was begun with."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,31 +14,10 @@ from coranet.data.store import Store
 from coranet.engine.codec import kind_of, override
 from coranet.engine.run import Run
 from coranet.errors import InputError
-from coranet.runs.presets import Preset
-from coranet.methods import method_name
+from coranet.methods import Method, method_name
 from coranet.methods.one_vs_rest import OneVsRest
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What a person may say about a run. None leaves the choice to the preset."""
-
-    preset: str | None = None
-    method: str | None = None
-    steps: int | None = None
-    seed: int | None = None
-    labelled: int | None = None
-    val: int | None = None
-    split: Path | None = None
-    save_every: int | None = None
-    init: Path | None = None
-    device: str | None = None
-    cache: Path | None = None
-    dims: int | None = None
-    net: str | None = None
-    classes: Literal["native", "binary"] | None = None
-    patch: tuple[int, ...] | None = None
-    overrides: Sequence[tuple[str, str]] = ()
+from coranet.runs.options import WHERE, Options
+from coranet.runs.presets import Preset
 
 
 def dims_asked(options: Options, preset: Preset) -> int | None:
@@ -90,27 +68,56 @@ def check_free(out: Path) -> None:
         raise InputError(f"{out}: {parent} cannot be written to. Choose another --out.")
 
 
+def first_labels(split: Split, count: int | None) -> Split:
+    """The split with its first labelled cases, so many of them, and the others among the unlabelled; None takes all."""
+    if count is None:
+        return split
+    taken, others = split.labelled[:count], split.labelled[count:]
+    return replace(split, labelled=taken, unlabelled=(*others, *split.unlabelled))
+
+
 def check_same(run: Run, options: Options) -> None:
-    """A run is continued as it was begun, by the same command; only where it runs may change."""
-    binary = isinstance(run.method, OneVsRest)
-    method = run.method.inner if isinstance(run.method, OneVsRest) else run.method
-    for name, asked, begun in (
-        ("--preset", options.preset, run.made_with.get("preset", "auto")),
-        ("--steps", options.steps, run.train.steps),
-        ("--seed", options.seed, run.seed),
-        ("--method", options.method and method_name(options.method), run.method_source or kind_of(method)),
-        ("--dims", options.dims, run.data.window.dims),
-        ("--net", options.net, run.net.body),
-        ("--patch", options.patch, run.data.window.size),
-        ("--classes", options.classes if run.classes > 2 else None, "binary" if binary else "native"),
-        ("--labelled", options.labelled, run.made_with.get("labelled", len(run.split.labelled))),
-        ("--val", options.val, len(run.split.val)),
-    ):
-        if asked is not None and asked != begun:
-            raise InputError(f"{name} {asked}: the run was begun with {begun}. Drop the option, or start a new run.")
-    if options.split is not None and Split.read(options.split).test != run.split.test:
+    """A run is continued as it was begun, by the same command; only where it runs may change.
+
+    An option that `_begun_with` does not know is refused wherever it is given.
+    """
+    begun = _begun_with(run, options)
+    for field in fields(options):
+        asked, was = getattr(options, field.name), getattr(begun, field.name)
+        if asked is not None and asked != was and field.name not in WHERE:
+            flag, how = field.name.replace("_", "-"), "without it" if was is None else f"with {was}"
+            raise InputError(f"--{flag} {asked}: the run was begun {how}. Drop the option, or start a new run.")
+    count = run.made_with.get("labelled")
+    if options.split is not None and first_labels(Split.read(options.split), count) != run.split:
         raise InputError(f"--split {options.split}: not the split the run was begun with. Drop the option.")
-    unwrapped = replace(run, method=method)
+    plain = replace(run, method=_inner(run))
     for path, text in options.overrides:
-        if override(unwrapped, path, text) != unwrapped:
+        if override(plain, path, text) != plain:
             raise InputError(f"--set {path}={text}: the run was begun with another value. Drop it, or start a new run.")
+
+
+def _begun_with(run: Run, asked: Options) -> Options:
+    """The options that amount to a run, in the words of those that are asked for now where these mean the same."""
+    source, init = run.method_source or kind_of(_inner(run)), run.made_with.get("init")
+    classes: Literal["native", "binary"] = "binary" if isinstance(run.method, OneVsRest) else "native"
+    return Options(
+        preset=run.made_with.get("preset", "auto"),
+        dims=2 if run.data.window.dims == 2 else 3,
+        net=run.net.body,
+        classes=classes if run.classes > 2 else asked.classes,
+        patch=run.data.window.size,
+        steps=run.train.steps,
+        labelled=run.made_with.get("labelled", len(run.split.labelled)),
+        val=len(run.split.val),
+        split=asked.split,  # compared by what it says
+        save_every=run.train.save_every,
+        overrides=asked.overrides,  # compared by what they change
+        method=asked.method if asked.method and method_name(asked.method) == source else source,
+        seed=run.seed,
+        init=asked.init if asked.init and str(asked.init.resolve()) == init else init and Path(init),
+    )
+
+
+def _inner(run: Run) -> Method:
+    """The method that was asked for."""
+    return run.method.inner if isinstance(run.method, OneVsRest) else run.method
