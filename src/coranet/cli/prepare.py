@@ -15,14 +15,14 @@ from coranet.data.prepare.preparation import Intensity, Preparation
 from coranet.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from coranet.data.datasets.folder import Dataset
-    from coranet.data.prepare.store_builder import Told
+    from coranet.data.datasets.folder import Case, Dataset
+    from coranet.data.prepare.choices import Choose
+    from coranet.data.prepare.extents import Extents
+    from coranet.data.prepare.store_builder import Remarks
+    from coranet.data.problem import Problem
     from coranet.data.store import Store
-
-_BY_FACTS = ("auto", "paper")
-"""Presets that look at the scans before they say how these are prepared; the others are recipes."""
 
 _SHOWN = 3
 """Warnings that are shown; the others are counted."""
@@ -97,26 +97,17 @@ class Prepare:
         import time
 
         from coranet.cli.show import counting, output, say
-        from coranet.data.prepare.store_builder import build_store, cores
         from coranet.data.store import Store
 
         _check_free(self.out)
         if self.jobs is not None and self.jobs < 1:
             raise InputError(f"--jobs {self.jobs}: give 1 or more.")
+        if Store.is_store(self.raw):
+            raise InputError(f"{self.raw}: is a prepared store already. Give the folder with the scans.")
         began = time.monotonic()
         with counting() as on_progress:
-            dataset, settings = self._plan(lambda done, total: on_progress("checking", done, total))
-            say(f"{len(dataset.cases)} cases of {dataset.name}. {in_words(settings)}.")
-            jobs = min(self.jobs or cores(), len(dataset.cases))
             try:
-                told = build_store(
-                    dataset,
-                    dataset.cases,
-                    settings,
-                    self.out,
-                    lambda done, total: on_progress("preparing", done, total),
-                    jobs,
-                )
+                told = self._build(on_progress)
             except KeyboardInterrupt:
                 say("What is prepared is kept: the same command goes on from there.")
                 raise
@@ -125,22 +116,65 @@ class Prepare:
         say(f"Prepared: {self.out}. Next: coranet train {self.out} --out RUN")
         return 0
 
-    def _plan(self, on_progress: Callable[[int, int], None]) -> tuple[Dataset, Preparation]:
-        """What is prepared, and how."""
+    def _build(self, on_progress: Callable[[str, int, int], None]) -> list[Remarks]:
+        """Prepare by what the scans are, or by a recipe."""
+        from coranet.cli.show import say
+        from coranet.data.prepare.choices import CHOICES
         from coranet.data.prepare.recipes import RECIPES
-        from coranet.data.prepare.store_builder import allow_gaps
-        from coranet.data.store import Store
+        from coranet.data.prepare.store_builder import allow_gaps, build_store, cores
 
-        if Store.is_store(self.raw):
-            raise InputError(f"{self.raw}: is a prepared store already. Give the folder with the scans.")
-        if self.preset not in (*_BY_FACTS, *RECIPES):
-            known = ", ".join((*_BY_FACTS, *RECIPES))
-            raise InputError(f"--preset {self.preset}: no such preset. There are {known}.")
-        if self.preset in _BY_FACTS:
-            dataset, settings = self._by_facts(on_progress)
-        else:
-            dataset, settings = self._surveyed(), RECIPES[self.preset]
-        return allow_gaps(dataset) if self.allow_gaps else dataset, replace(settings, **self.changes)
+        known = (*CHOICES, *RECIPES)
+        if self.preset not in known:
+            raise InputError(f"--preset {self.preset}: no such preset. There are {', '.join(known)}.")
+        jobs = self.jobs or cores()
+        if self.preset in CHOICES:
+            return self._by_scans(CHOICES[self.preset], jobs, say, on_progress)
+        dataset, settings = self._surveyed(), replace(RECIPES[self.preset], **self.changes)
+        dataset = allow_gaps(dataset) if self.allow_gaps else dataset
+        self._begin(dataset, dataset.cases, settings)
+        return build_store(
+            dataset,
+            dataset.cases,
+            settings,
+            self.out,
+            lambda done, total: on_progress("preparing", done, total),
+            min(jobs, len(dataset.cases)),
+        )
+
+    def _begin(self, dataset: Dataset, cases: Sequence[Case], settings: Preparation) -> Path:
+        """Say what is done; the store's place."""
+        from coranet.cli.show import say
+
+        say(f"{len(cases)} cases of {dataset.name}. {in_words(settings)}.")
+        return self.out
+
+    def _by_scans(
+        self, choose: Choose, jobs: int, say: Callable[[str], None], on_progress: Callable[[str, int, int], None]
+    ) -> list[Remarks]:
+        """As `coranet train` would, every scan looked at."""
+        from coranet.data.doctor.intake import Intake, take_in
+        from coranet.data.grid import choose_dims
+        from coranet.data.prepare.store_builder import allow_gaps
+
+        def prepare(extents: Extents, channels: Sequence[str]) -> Preparation:
+            dims = self.dims or choose_dims(extents.shapes.median, extents.spacings.median)
+            return replace(choose(extents, channels, dims), **self.changes)
+
+        def passes(problem: Problem) -> bool:
+            return problem.level == "warning" or (self.allow_gaps and "--allow-gaps" in problem.remedy)
+
+        intake = Intake(
+            root=self.raw,
+            dataset=self.dataset,
+            choose=lambda dataset: (allow_gaps(dataset) if self.allow_gaps else dataset).cases,
+            prepare=prepare,
+            place=self._begin,
+            passes=passes,
+            jobs=jobs,
+            say=say,
+            on_progress=on_progress,
+        )
+        return take_in(intake)[2]
 
     def _surveyed(self) -> Dataset:
         """As the names of files have it; what is odd about them is said."""
@@ -154,26 +188,6 @@ class Prepare:
             say(str(problem))
         assert dataset is not None
         return dataset
-
-    def _by_facts(self, on_progress: Callable[[int, int], None]) -> tuple[Dataset, Preparation]:
-        """As `coranet train` would, once every scan was looked at."""
-        from coranet.cli.show import say
-        from coranet.data.doctor.inspection import inspect_folder
-        from coranet.runs.presets import choose_dims, find_preset
-
-        report = inspect_folder(self.raw, on_progress, dataset=self.dataset)
-        stops = [problem for problem in report.problems if problem.level == "fatal"]
-        if self.allow_gaps:
-            stops = [problem for problem in stops if "--allow-gaps" not in problem.remedy]
-        if stops or report.dataset is None or report.facts is None:
-            lines = "\n".join(f"  {problem}" for problem in stops)
-            raise InputError(f"{self.raw}: cannot be prepared as it is:\n{lines}")
-        if report.problems:
-            also = "" if self.dataset == "folder" else f" --dataset {self.dataset}"
-            say(f"Warnings about these scans: {len(report.problems)}. `coranet doctor {self.raw}{also}` lists them.")
-        facts = report.facts
-        dims = self.dims or choose_dims(facts.shapes.median, facts.spacings.median)
-        return report.dataset, find_preset(self.preset).prepare(facts, report.dataset.channels, dims)
 
 
 def _check_free(out: Path) -> None:
@@ -212,7 +226,7 @@ def _axes(values: tuple[float | None, ...]) -> str:
     return " x ".join("*" if value is None else f"{value:g}" for value in values)
 
 
-def summary(store: Store, told: list[Told], seconds: float) -> list[str]:
+def summary(store: Store, told: list[Remarks], seconds: float) -> list[str]:
     """What was made, what it took, and what was lost on the way."""
     from statistics import mean, median
 

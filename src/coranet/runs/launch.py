@@ -6,15 +6,16 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from coranet.data.prepare.store_builder import cached_store, default_cache
+from coranet.data.prepare.store_builder import cache_place, default_cache
 from coranet.data.datasets.names import patient_of
-from coranet.data.doctor.facts import Facts
-from coranet.data.doctor.inspection import inspect_folder
-from coranet.data.prepare.cases import Preparation
+from coranet.data.doctor.intake import Intake, take_in
+from coranet.data.prepare.extents import Extents
+from coranet.data.prepare.preparation import Preparation
 from coranet.data.splits.by_patient import Split, split_by_labels
 from coranet.data.store import Store
 from coranet.engine.codec import decode, override
@@ -66,7 +67,7 @@ def train(
         run = Run.read(out)
         check_same(run, options)
         settings = decode(Preparation, run.data.preparation, "preparation")
-        store, _ = open_store(data, lambda facts, channels: settings, run.split, options.cache, on_progress=on_progress)
+        store, _ = open_store(data, lambda extents, channels: settings, run.split, options.cache, on_progress=on_progress)
         if store.fingerprint != run.data.fingerprint:
             raise InputError(
                 f"{data}: not the data {out} was started on, or prepared by another version of coranet. "
@@ -114,8 +115,8 @@ def make_run(
     split = Split.read(options.split) if options.split else None
     store, patients = open_store(
         data,
-        lambda facts, channels: preset.prepare(
-            facts, channels, wanted or choose_dims(facts.shapes.median, facts.spacings.median)
+        lambda extents, channels: preset.prepare(
+            extents, channels, wanted or choose_dims(extents.shapes.median, extents.spacings.median)
         ),
         split,
         options.cache,
@@ -206,7 +207,7 @@ def _in_words(run: Run, device: torch.device) -> str:
 
 def open_store(
     data: Path,
-    prepare: Callable[[Facts, Sequence[str]], Preparation],
+    prepare: Callable[[Extents, Sequence[str]], Preparation],
     split: Split | None,
     cache: Path | None,
     *,
@@ -221,27 +222,24 @@ def open_store(
         store = Store.open(data)
         unseen = {case: patient_of(case) for case in split.test} if split else {}
         return store, unseen | {name: case.patient for name, case in store.cases.items()}
-    report = inspect_folder(data, lambda done, total: on_progress("checking", done, total))
-    if report.fatal or report.dataset is None or report.facts is None:
-        lines = "\n".join(f"  {problem}" for problem in report.problems if problem.level == "fatal")
-        raise InputError(f"{data}: cannot be trained on as it is:\n{lines}")
-    if report.problems:
-        say(f"Warnings about these scans: {len(report.problems)}. `coranet doctor {data}` lists them.")
     wanted = set(split.stored) if split else set()
     known = {*split.labelled, *split.val} if split else set()
-    cases = [
-        case if case.part == "Tr" or case.name in known else replace(case, label=None)
-        for case in report.dataset.cases
-        if case.part == "Tr" or case.name in wanted
-    ]
-    store = cached_store(
-        report.dataset,
-        cases,
-        prepare(report.facts, report.dataset.channels),
-        cache or default_cache(),
-        lambda done, total: on_progress("preparing", done, total),
+    intake = Intake(
+        root=data,
+        choose=lambda dataset: [
+            case if case.part == "Tr" or case.name in known else replace(case, label=None)
+            for case in dataset.cases
+            if case.part == "Tr" or case.name in wanted
+        ],
+        prepare=prepare,
+        place=partial(cache_place, cache=cache or default_cache()),
+        purpose="trained on",
+        keep=False,
+        say=say,
+        on_progress=on_progress,
     )
-    return store, {case.name: case.patient for case in report.dataset.cases}
+    path, dataset, _ = take_in(intake)
+    return Store.open(path), {case.name: case.patient for case in dataset.cases}
 
 
 def find_device(name: str | None) -> torch.device:

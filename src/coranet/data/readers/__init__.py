@@ -14,6 +14,7 @@ from pathlib import Path
 from coranet.data.problem import FileError
 from coranet.data.readers import derived, dicom, hdf5, mat, nifti, npy, nrrd, picture
 from coranet.data.readers.volume import Inside, Volume
+from coranet.geometry import Geometry
 
 __all__ = ["READERS", "Reader", "Source", "Volume", "ending_of", "label_source", "source"]
 
@@ -24,6 +25,8 @@ class Reader:
 
     read: Callable[[Path, Inside], Volume]
     """From a path and what of it is meant, such as a key, a frame or a series."""
+    look: Callable[[Path, Inside], Geometry] | None = None
+    """The geometry alone, from the header, where that is less work than to read the voxels."""
     endings: tuple[str, ...] = ()
     """What its files' names end in; nothing where a dataset alone asks for it."""
     marks: tuple[tuple[int, bytes], ...] = ()
@@ -33,9 +36,9 @@ class Reader:
 
 
 READERS: dict[str, Reader] = {
-    "nifti": Reader(read=nifti.read, endings=nifti.ENDINGS),
+    "nifti": Reader(read=nifti.read, look=nifti.look, endings=nifti.ENDINGS),
     "nrrd": Reader(read=nrrd.read, endings=nrrd.ENDINGS, marks=nrrd.MARKS),
-    "dicom": Reader(read=dicom.read, endings=dicom.ENDINGS, marks=dicom.MARKS, files=dicom.files),
+    "dicom": Reader(read=dicom.read, look=dicom.look, endings=dicom.ENDINGS, marks=dicom.MARKS, files=dicom.files),
     "h5": Reader(read=hdf5.read, endings=hdf5.ENDINGS, marks=hdf5.MARKS),
     "mat": Reader(read=mat.read, endings=mat.ENDINGS, marks=mat.MARKS),
     "npy": Reader(read=npy.read, endings=npy.ENDINGS, marks=npy.MARKS),
@@ -67,6 +70,21 @@ class Source:
             InputError: the file is missing, damaged, or not what the reader takes.
         """
         return READERS[self.reader].read(self.path, dict(self.inside))
+
+    @property
+    def has_header(self) -> bool:
+        """Whether it can be looked at for less than it is read."""
+        return READERS[self.reader].look is not None
+
+    def look(self) -> Geometry:
+        """The geometry from the header alone, the same that `read` gives.
+
+        Raises:
+            InputError: the header cannot be made out. That there is none does not mean that the voxels are sound.
+        """
+        look = READERS[self.reader].look
+        assert look is not None, f"{self.reader} has no header to look at"
+        return look(self.path, dict(self.inside))
 
     def files(self) -> tuple[Path, ...]:
         """Every file that `read` depends on: for a folder of slices all of them."""

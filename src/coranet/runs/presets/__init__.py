@@ -14,17 +14,16 @@ released  the paper's released code, which differs from its text: docs/paper.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from coranet.data.doctor.facts import Facts
 from coranet.data.grid import choose_dims
-from coranet.data.prepare.cases import Preparation
+from coranet.data.prepare.choices import Choose, auto_preparation, paper_preparation
 from coranet.engine.run import Run
 from coranet.errors import InputError
-from coranet.runs.presets.auto import auto_preparation, auto_run
+from coranet.runs.presets.auto import auto_run
 from coranet.runs.presets.field import la_run, released_run
-from coranet.runs.presets.paper import acdc_run, paper_preparation, paper_run, parameter_note
+from coranet.runs.presets.paper import acdc_run, paper_run, parameter_note
 from coranet.runs.presets.scans import Scans, describe, typical
 from coranet.methods import Method
 
@@ -45,8 +44,7 @@ __all__ = [
 class Preset:
     """How scans are prepared, and what is then trained on them."""
 
-    prepare: Callable[[Facts, Sequence[str], int], Preparation]
-    """From what the training scans are, the channels' names, and the axes of space."""
+    prepare: Choose
     run: Callable[[Scans, Method], Run]
     method: str = "coranet"
     """What is trained unless something else is asked for."""
