@@ -13,7 +13,10 @@ import pytest
 
 import coranet
 from coranet.cli import OPEN, VERBS, main
+from coranet.cli.parsing import option_fields
+from coranet.cli.prepare import settings_fields
 from coranet.data.readers import nifti
+from coranet.runs.options import Options
 
 
 def run(capsys, *arguments):
@@ -269,10 +272,11 @@ def test_a_value_is_not_taken_for_a_folder_that_was_forgotten(capsys, arguments)
 
 
 def test_every_option_that_takes_as_many_values_as_there_are_lets_a_folder_follow():
+    hints = [item for verb in VERBS.values() for item in get_type_hints(verb, include_extras=True).items()]
+    hints += [(option.name, option.type) for option in (*option_fields(Options), *settings_fields())]
     many = {
         f"--{name}"
-        for verb in VERBS.values()
-        for name, hint in get_type_hints(verb, include_extras=True).items()
+        for name, hint in hints
         if "..." in str(hint) and not re.search("UseAppendAction|Positional", str(hint))
     }
     assert many == set(OPEN)

@@ -24,7 +24,7 @@ from coranet.data.datasets import DATASETS, read_dataset, survey_dataset
 from coranet.data.datasets.folder import Case, Dataset
 from coranet.data.doctor.inspection import inspect_folder
 from coranet.data.prepare.cases import Preparation, prepare_case
-from coranet.data.prepare.recipes import find_preparation
+from coranet.data.prepare.recipes import find_recipe
 from coranet.data.prepare.store_builder import allow_gaps, build_store
 from coranet.data.problem import Problem
 from coranet.data.readers import source
@@ -647,7 +647,7 @@ def test_pancreas_slices_in_hounsfield_units_and_as_pictures_are_told_apart(tmp_
     assert found(tmp_path, "pancreas_ct")[0].channels == ("windowed",)
 
 
-def test_named_preparations_of_the_pancreas(tmp_path: Path) -> None:
+def test_recipes_of_the_pancreas(tmp_path: Path) -> None:
     """On a scan with pixels of 0.7 x 0.8 mm and slices 2.5 mm apart, an organ of 13 x 9 x 7 voxels off its centre."""
     pancreas(tmp_path / "raw", range(1, 4))
     dataset, _ = found(tmp_path / "raw", "pancreas_ct")
@@ -655,7 +655,7 @@ def test_named_preparations_of_the_pancreas(tmp_path: Path) -> None:
     x, y, z = organ(1)[0].shape
 
     def prepared(name: str, **changes: Any) -> Any:
-        settings = replace(find_preparation(name), **changes)
+        settings = replace(find_recipe(name), **changes)
         return prepare_case([case.images[0].read()], case.label.read() if case.label else None, settings)
 
     a = prepared("pancreas-a")
@@ -679,8 +679,8 @@ def test_named_preparations_of_the_pancreas(tmp_path: Path) -> None:
     shown = prepared("pancreas-2d-organ")
     assert shown.image.shape == (1, 240, 192, 7)
     assert shown.label.any(axis=(0, 1)).all()
-    with pytest.raises(InputError, match=r"liver: no such preparation\. There are pancreas-2d, "):
-        find_preparation("liver")
+    with pytest.raises(InputError, match=r"liver: no such recipe\. There are pancreas-2d, "):
+        find_recipe("liver")
 
 
 def test_a_known_layout_is_named_where_none_was_given(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from coranet.data.doctor.facts import Facts, Spread
+from coranet.data.prepare.extents import Extents, Spread
 from coranet.engine.codec import override
 from coranet.engine.optimizers import make_optimizers, rate
 from coranet.engine.run import Accel, Optim, Run
@@ -27,11 +27,9 @@ def build(method, dims=2):
     return method.nets(tiny.make_net(dims, 3))
 
 
-def facts(*, shape=(64, 64, 9), **spacings):
+def extents(*, shape=(64, 64, 9), **spacings):
     sizes = Spread(smallest=shape, median=shape, largest=shape)
-    counts = {"labelled": 1, "unlabelled": 1, "test": 0, "patients": 2}
-    empty = {"orientations": {}, "class_shares": {}, "intensities": {}}
-    return Facts(shapes=sizes, spacings=Spread(**spacings), **counts, **empty)
+    return Extents(shapes=sizes, spacings=Spread(**spacings))
 
 
 def test_the_teacher_starts_as_the_student_after_pre_training():
@@ -184,7 +182,7 @@ def test_the_paper_s_preset(scans, small):
     assert paper.data.augment.flip
     assert paper.optim == Optim()
     assert paper.method == CoraNet()
-    settings = paper_preparation(facts(smallest=(1, 1, 8), median=(1, 1, 8), largest=(1, 1, 8)), ("MRI",), 2)
+    settings = paper_preparation(extents(smallest=(1, 1, 8), median=(1, 1, 8), largest=(1, 1, 8)), ("MRI",), 2)
     assert (settings.intensity, settings.size, settings.fit) == ("minmax", (256, 256, None), "resize")
 
 
@@ -203,13 +201,13 @@ def test_the_paper_s_preset_prints_both_counts(scans, small):
 
 
 def test_auto_windows_ct_and_evens_out_spacing():
-    wide = facts(smallest=(0.5, 0.5, 5), median=(1, 1, 8), largest=(2, 2, 10))
+    wide = extents(smallest=(0.5, 0.5, 5), median=(1, 1, 8), largest=(2, 2, 10))
     prepare = PRESETS["auto"].prepare
     assert prepare(wide, ("CT",), 2).intensity == "window"
     assert prepare(wide, ("CT",), 2).spacing == (1, 1, None)  # slices stay as they were taken
     assert prepare(wide, ("CT",), 3).spacing == (1, 1, 8)
     assert prepare(wide, ("PET", "CT"), 2).intensity == "zscore"
-    even = facts(smallest=(1, 1, 7), median=(1, 1, 8), largest=(1.2, 1.2, 10))
+    even = extents(smallest=(1, 1, 7), median=(1, 1, 8), largest=(1.2, 1.2, 10))
     for dims in (2, 3):
         assert prepare(even, ("MRI",), dims).spacing == (None, None, None)
         assert prepare(even, ("MRI",), dims).intensity == "zscore"

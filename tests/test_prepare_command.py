@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from itertools import permutations, product
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from coranet.cli import main
-from coranet.cli.prepare import Prepare, in_words
+from coranet.cli.prepare import as_settings, in_words
 from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import Dataset
 from coranet.data.grid import Grid, mismatch, orientation
@@ -99,7 +100,7 @@ def test_a_folder_with_something_in_it_is_not_written_to(
 
 
 def changed(settings: Preparation, **given: object) -> Preparation:
-    return Prepare(raw=Path(), out=Path(), **given)._changed(settings)
+    return replace(settings, **as_settings(**given))
 
 
 def test_what_is_given_changes_the_preset_and_nothing_else() -> None:

@@ -23,7 +23,7 @@ __all__ = ["__version__", "evaluate", "load", "train"]
 
 
 def train(data: Path | str, out: Path | str, *, resume: bool = False, **options: Any) -> Path:
-    """Train on a folder of scans into a run folder; options are those of `coranet.runs.launch.Options`."""
+    """Train on a folder of scans into a run folder; options are the fields of `coranet.runs.options.Options`."""
     from coranet.runs.launch import train as launch
     from coranet.runs.options import Options
 

@@ -13,12 +13,14 @@ from coranet.cli.demo import DemoVerb
 from coranet.cli.doctor import DoctorVerb
 from coranet.cli.evaluate import EvaluateVerb
 from coranet.cli.methods import MethodsVerb
+from coranet.cli.parsing import REGISTRY
 from coranet.cli.predict import PredictVerb
-from coranet.cli.prepare import Kind, Prepare
+from coranet.cli.prepare import Prepare
 from coranet.cli.report import Report
 from coranet.cli.reproduce import Reproduce
 from coranet.cli.split import SplitVerb
 from coranet.cli.train import Train
+from coranet.data.prepare.preparation import Intensity
 from coranet.errors import InputError
 from coranet.version import __version__
 
@@ -63,7 +65,7 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
 OPEN: dict[str, Callable[[str], bool]] = {
     "--patch": str.isdecimal,
     "--stride": str.isdecimal,
-    "--intensity": get_args(Kind).__contains__,
+    "--intensity": get_args(Intensity).__contains__,
 }
 """Options that take as many values as there are, and what a value looks like."""
 
@@ -97,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             description=ABOUT,
             args=_folders_first(arguments),
             config=(tyro.conf.FlagCreatePairsOff,),
+            registry=REGISTRY,
         )
         sys.exit(verb())
     except InputError as error:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from coranet.cli.train import _pair as pair
-from coranet.cli.train import _window as window
+from coranet.cli.parsing import FLAT
 from coranet.errors import InputError
+from coranet.runs.options import Options, Shared
 
 if TYPE_CHECKING:
     from coranet.runs.comparison import Compare as Comparison
@@ -36,61 +36,22 @@ class Compare:
     """Where runs, table.md, table.csv and report.html go."""
     seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 3
     """Train each so often, with seeds 0 to N - 1; the page shows the first."""
-    steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: the preset's)")] = None
-    """For each, all methods alike."""
     jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """Runs at a time, as processes that share the device."""
     against: Annotated[
         str | None, tyro.conf.arg(metavar="ROW", help_behavior_hint="(default: supervised, or the first)")
     ] = None
     """The row that the others are held against."""
-    split: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(optional)")] = None
-    """A JSON of case lists: labelled, unlabelled, val, test."""
-    labelled: Annotated[int | None, tyro.conf.arg(metavar="K", help_behavior_hint="(default: all)")] = None
-    """Use the first K labelled cases, and treat the other labels as absent."""
-    dims: Annotated[
-        Literal[2, 3] | None, tyro.conf.arg(metavar="{2,3}", help_behavior_hint="(default: chosen from the data)")
-    ] = None
-    """Train on slices or on volumes."""
-    net: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: the preset's)")] = None
-    """The body of all methods."""
-    classes: Literal["native", "binary"] = "native"
-    """Several classes in one network, or one binary network for each."""
-    patch: Annotated[
-        tuple[int, ...] | None, tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the preset's)")
-    ] = None
-    """Size of the window: three numbers for volumes, two for slices."""
-    preset: Literal["auto", "paper", "la"] = "auto"
-    """Everything else, as in `coranet train`."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
-        None
-    )
-    """cpu, cuda or cuda:1."""
-    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the user's cache)")] = None
-    """Where prepared scans are kept."""
-    set: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="KEY=VALUE")] = ()
-    """Any field of all runs, such as net.width=32."""
+    options: Annotated[Shared, FLAT] = Shared()
 
     def __call__(self) -> int:
         """Compare."""
         from coranet.cli.show import counting, say
         from coranet.engine.signals import Interrupted
         from coranet.runs import comparison, jobs
-        from coranet.runs.options import Options
 
-        options = Options(
-            preset=self.preset,
-            steps=self.steps,
-            labelled=self.labelled,
-            split=self.split,
-            device=self.device,
-            cache=self.cache,
-            dims=self.dims,
-            net=self.net,
-            classes=self.classes,
-            patch=window(self.patch),
-            overrides=tuple(pair(text) for text in self.set),
-        )
+        options = Options(**vars(self.options))
+        options = replace(options, preset=options.preset or "auto", classes=options.classes or "native")
         if self.jobs < 1:
             raise InputError(f"--jobs {self.jobs}: at least one.")
         rows = comparison.split_rows(self.methods)

@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
+from tyro.constructors import StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
+from coranet.cli.parsing import FLAT, REGISTRY, option_fields
+from coranet.data.prepare.preparation import Intensity, Preparation
 from coranet.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from coranet.data.datasets.folder import Dataset
-    from coranet.data.prepare.preparation import Preparation
-    from coranet.data.prepare.store_builder import Told
+    from coranet.data.datasets.folder import Case, Dataset
+    from coranet.data.prepare.choices import Choose
+    from coranet.data.prepare.extents import Extents
+    from coranet.data.prepare.store_builder import Remarks
+    from coranet.data.problem import Problem
     from coranet.data.store import Store
-
-_BY_PRESET = "(default: the preset's)"
-_BY_FACTS = ("auto", "paper")
-"""Presets that look at the scans before they say how these are prepared."""
 
 _SHOWN = 3
 """Warnings that are shown; the others are counted."""
 
-Kind = Literal["zscore", "window", "minmax", "percentile", "none"]
+
+class Changes(dict[str, Any]):
+    """Settings of `Preparation` that are given beside a preset, by name."""
+
+
+_SPELLED = {"intensity": tuple[Intensity, ...], "crop_box": tuple[int, int, int, int, int, int]}
+"""Settings that are written more briefly than they are stored."""
+
+
+@REGISTRY.struct_rule
+def _changes(info: StructTypeInfo) -> StructConstructorSpec | None:
+    return StructConstructorSpec(instantiate=as_settings, fields=settings_fields()) if info.type is Changes else None
+
+
+@cache
+def settings_fields() -> tuple[StructFieldSpec, ...]:
+    """The options that the fields of `Preparation` are."""
+    options = {option.name: option for option in option_fields(Preparation, default="the preset's", types=_SPELLED)}
+    del options["intensities"]
+    grey = options["intensity"]
+    options["intensity"] = replace(grey, helptext=f"{grey.helptext} One for all channels, or one for each.")
+    return tuple(options.values())
+
+
+def as_settings(**options: Any) -> Changes:
+    """Those that were given, as `Preparation` has them."""
+    given = Changes({name: value for name, value in options.items() if value not in (None, False)})
+    if "crop_box" in given:
+        x0, x1, y0, y1, z0, z1 = given["crop_box"]
+        given |= {"crop": "box", "crop_box": ((x0, x1), (y0, y1), (z0, z1))}
+    elif given.get("crop", "box") != "box":
+        given["crop_box"] = (None, None, None)
+    if "intensity" in given:
+        kinds = given["intensity"]
+        given |= {"intensity": kinds[0], "intensities": kinds[1:] and kinds}
+    return given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +80,8 @@ class Prepare:
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "folder"
     """What RAW holds: folder (nnU-Net's layout), acdc, left_atrium, pancreas_ct, endocardium, sunnybrook, msd or h5."""
     preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "auto"
-    """auto and paper prepare as `coranet train` does; pancreas-a, pancreas-b, pancreas-2d, pancreas-2d-organ, acdc and
-    endocardium are recipes of published numbers. What is given beside it is changed."""
+    """auto and paper prepare as `coranet train` does with these presets. The others are recipes of published numbers:
+    pancreas-2d, pancreas-2d-organ, pancreas-a, pancreas-b, acdc, endocardium. What is given beside it is changed."""
     dims: Annotated[
         Literal[2, 3] | None, tyro.conf.arg(metavar="{2,3}", help_behavior_hint="(default: chosen from the data)")
     ] = None
@@ -53,92 +90,24 @@ class Prepare:
     """Cases that are prepared at a time. The store is the same for any N."""
     allow_gaps: bool = False
     """Fill slices that are missing from a DICOM series from their neighbours."""
-    intensity: Annotated[
-        tuple[Kind, ...] | None,
-        tyro.conf.arg(metavar="{zscore,window,minmax,percentile,none}", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """Grey levels: mean 0 and deviation 1 (zscore), a fixed window to -1..1, lowest to highest (minmax) or 0.5th to 99.5th
-    percentile to 0..1, or none. One for all channels, or one for each."""
-    window: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH", help_behavior_hint=_BY_PRESET)] = (
-        None
-    )
-    """The grey levels of --intensity window, in Hounsfield units for CT."""
-    clip: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH", help_behavior_hint=_BY_PRESET)] = None
-    """Cut grey levels off at these before anything else."""
-    statistics: Annotated[
-        Literal["scan", "nonzero", "foreground", "crop"] | None,
-        tyro.conf.arg(metavar="{scan,nonzero,foreground,crop}", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """The voxels that mean, deviation, extremes and percentiles are taken of."""
-    spacing: Annotated[
-        tuple[float | None, float | None, float | None] | None,
-        tyro.conf.arg(metavar="X Y Z", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """Millimetres between voxels to resample to, such as 1 1 None."""
-    slice_spacing: Annotated[
-        Literal["stated", "in_plane"] | None, tyro.conf.arg(metavar="{stated,in_plane}", help_behavior_hint=_BY_PRESET)
-    ] = None
-    """in_plane takes the spacing between slices for that within one, as the released code of CoraNet does."""
-    interpolation: Annotated[
-        Literal["spline", "linear"] | None, tyro.conf.arg(metavar="{spline,linear}", help_behavior_hint=_BY_PRESET)
-    ] = None
-    """How images are resampled."""
-    crop: Annotated[
-        Literal["none", "foreground", "box", "label"] | None,
-        tyro.conf.arg(metavar="{none,foreground,box,label}", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """What is kept: all, the body, --crop-box, or the box of the ground truth, which nobody has of a new scan."""
-    crop_box: Annotated[
-        tuple[int, int, int, int, int, int] | None,
-        tyro.conf.arg(metavar="X0 X1 Y0 Y1 Z0 Z1", help_behavior_hint="(with --crop box)"),
-    ] = None
-    """Voxels after resampling, from the first to before the last."""
-    crop_margin: Annotated[
-        tuple[int | None, int | None, int | None] | None,
-        tyro.conf.arg(metavar="X Y Z", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """Voxels kept around the body or the ground truth; None keeps the whole axis."""
-    crop_least: Annotated[
-        tuple[int, int, int] | None, tyro.conf.arg(metavar="X Y Z", help_behavior_hint=_BY_PRESET)
-    ] = None
-    """Voxels that a crop keeps at least."""
-    crop_label_for_all: bool = False
-    """Let --crop label look at the labels of test cases too."""
-    size: Annotated[
-        tuple[int | None, int | None, int | None] | None,
-        tyro.conf.arg(metavar="X Y Z", help_behavior_hint=_BY_PRESET),
-    ] = None
-    """Voxels along each axis, after resampling and cropping."""
-    fit: Annotated[
-        Literal["resize", "crop"] | None, tyro.conf.arg(metavar="{resize,crop}", help_behavior_hint=_BY_PRESET)
-    ] = None
-    """How a scan gets that size: stretched, or cropped and padded about its centre."""
+    changes: Annotated[Changes, FLAT]
 
     def __call__(self) -> int:
         """Prepare."""
         import time
 
         from coranet.cli.show import counting, output, say
-        from coranet.data.prepare.store_builder import build_store, cores
         from coranet.data.store import Store
 
         _check_free(self.out)
         if self.jobs is not None and self.jobs < 1:
             raise InputError(f"--jobs {self.jobs}: give 1 or more.")
+        if Store.is_store(self.raw):
+            raise InputError(f"{self.raw}: is a prepared store already. Give the folder with the scans.")
         began = time.monotonic()
         with counting() as on_progress:
-            dataset, settings = self._plan(lambda done, total: on_progress("checking", done, total))
-            say(f"{len(dataset.cases)} cases of {dataset.name}. {in_words(settings)}.")
-            jobs = min(self.jobs or cores(), len(dataset.cases))
             try:
-                told = build_store(
-                    dataset,
-                    dataset.cases,
-                    settings,
-                    self.out,
-                    lambda done, total: on_progress("preparing", done, total),
-                    jobs,
-                )
+                told = self._build(on_progress)
             except KeyboardInterrupt:
                 say("What is prepared is kept: the same command goes on from there.")
                 raise
@@ -147,22 +116,65 @@ class Prepare:
         say(f"Prepared: {self.out}. Next: coranet train {self.out} --out RUN")
         return 0
 
-    def _plan(self, on_progress: Callable[[int, int], None]) -> tuple[Dataset, Preparation]:
-        """What is prepared, and how."""
-        from coranet.data.prepare.recipes import PREPARATIONS
-        from coranet.data.prepare.store_builder import allow_gaps
-        from coranet.data.store import Store
+    def _build(self, on_progress: Callable[[str, int, int], None]) -> list[Remarks]:
+        """Prepare by what the scans are, or by a recipe."""
+        from coranet.cli.show import say
+        from coranet.data.prepare.choices import CHOICES
+        from coranet.data.prepare.recipes import RECIPES
+        from coranet.data.prepare.store_builder import allow_gaps, build_store, cores
 
-        if Store.is_store(self.raw):
-            raise InputError(f"{self.raw}: is a prepared store already. Give the folder with the scans.")
-        if self.preset not in (*_BY_FACTS, *PREPARATIONS):
-            known = ", ".join((*_BY_FACTS, *PREPARATIONS))
-            raise InputError(f"--preset {self.preset}: no such preset. There are {known}.")
-        if self.preset in _BY_FACTS:
-            dataset, settings = self._by_facts(on_progress)
-        else:
-            dataset, settings = self._surveyed(), PREPARATIONS[self.preset]
-        return allow_gaps(dataset) if self.allow_gaps else dataset, self._changed(settings)
+        known = (*CHOICES, *RECIPES)
+        if self.preset not in known:
+            raise InputError(f"--preset {self.preset}: no such preset. There are {', '.join(known)}.")
+        jobs = self.jobs or cores()
+        if self.preset in CHOICES:
+            return self._by_scans(CHOICES[self.preset], jobs, say, on_progress)
+        dataset, settings = self._surveyed(), replace(RECIPES[self.preset], **self.changes)
+        dataset = allow_gaps(dataset) if self.allow_gaps else dataset
+        self._begin(dataset, dataset.cases, settings)
+        return build_store(
+            dataset,
+            dataset.cases,
+            settings,
+            self.out,
+            lambda done, total: on_progress("preparing", done, total),
+            min(jobs, len(dataset.cases)),
+        )
+
+    def _begin(self, dataset: Dataset, cases: Sequence[Case], settings: Preparation) -> Path:
+        """Say what is done; the store's place."""
+        from coranet.cli.show import say
+
+        say(f"{len(cases)} cases of {dataset.name}. {in_words(settings)}.")
+        return self.out
+
+    def _by_scans(
+        self, choose: Choose, jobs: int, say: Callable[[str], None], on_progress: Callable[[str, int, int], None]
+    ) -> list[Remarks]:
+        """As `coranet train` would, every scan looked at."""
+        from coranet.data.doctor.intake import Intake, take_in
+        from coranet.data.grid import choose_dims
+        from coranet.data.prepare.store_builder import allow_gaps
+
+        def prepare(extents: Extents, channels: Sequence[str]) -> Preparation:
+            dims = self.dims or choose_dims(extents.shapes.median, extents.spacings.median)
+            return replace(choose(extents, channels, dims), **self.changes)
+
+        def passes(problem: Problem) -> bool:
+            return problem.level == "warning" or (self.allow_gaps and "--allow-gaps" in problem.remedy)
+
+        intake = Intake(
+            root=self.raw,
+            dataset=self.dataset,
+            choose=lambda dataset: (allow_gaps(dataset) if self.allow_gaps else dataset).cases,
+            prepare=prepare,
+            place=self._begin,
+            passes=passes,
+            jobs=jobs,
+            say=say,
+            on_progress=on_progress,
+        )
+        return take_in(intake)[2]
 
     def _surveyed(self) -> Dataset:
         """As the names of files have it; what is odd about them is said."""
@@ -176,43 +188,6 @@ class Prepare:
             say(str(problem))
         assert dataset is not None
         return dataset
-
-    def _by_facts(self, on_progress: Callable[[int, int], None]) -> tuple[Dataset, Preparation]:
-        """As `coranet train` would, once every scan was looked at."""
-        from coranet.cli.show import say
-        from coranet.data.doctor.inspection import inspect_folder
-        from coranet.runs.presets import choose_dims, find_preset
-
-        report = inspect_folder(self.raw, on_progress, dataset=self.dataset)
-        stops = [problem for problem in report.problems if problem.level == "fatal"]
-        if self.allow_gaps:
-            stops = [problem for problem in stops if "--allow-gaps" not in problem.remedy]
-        if stops or report.dataset is None or report.facts is None:
-            lines = "\n".join(f"  {problem}" for problem in stops)
-            raise InputError(f"{self.raw}: cannot be prepared as it is:\n{lines}")
-        if report.problems:
-            also = "" if self.dataset == "folder" else f" --dataset {self.dataset}"
-            say(f"Warnings about these scans: {len(report.problems)}. `coranet doctor {self.raw}{also}` lists them.")
-        facts = report.facts
-        dims = self.dims or choose_dims(facts.shapes.median, facts.spacings.median)
-        return report.dataset, find_preset(self.preset).prepare(facts, report.dataset.channels, dims)
-
-    def _changed(self, settings: Preparation) -> Preparation:
-        """The settings with what was given on the command line."""
-        given = {
-            field.name: value
-            for field in fields(settings)
-            if field.name not in ("intensity", "crop_box")
-            and (value := getattr(self, field.name, None)) not in (None, False)
-        }
-        if self.crop not in (None, "box"):
-            given["crop_box"] = (None, None, None)
-        if self.crop_box is not None:
-            x0, x1, y0, y1, z0, z1 = self.crop_box
-            given |= {"crop": "box", "crop_box": ((x0, x1), (y0, y1), (z0, z1))}
-        if self.intensity:
-            given |= {"intensity": self.intensity[0], "intensities": self.intensity[1:] and self.intensity}
-        return replace(settings, **given)
 
 
 def _check_free(out: Path) -> None:
@@ -251,7 +226,7 @@ def _axes(values: tuple[float | None, ...]) -> str:
     return " x ".join("*" if value is None else f"{value:g}" for value in values)
 
 
-def summary(store: Store, told: list[Told], seconds: float) -> list[str]:
+def summary(store: Store, told: list[Remarks], seconds: float) -> list[str]:
     """What was made, what it took, and what was lost on the way."""
     from statistics import mean, median
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage, stats
+from scipy import ndimage
 
 from coranet.data.grid import Axes
 
@@ -128,6 +128,8 @@ def judge(cases: Iterable[tuple[str, Mapping[Turn, float]]]) -> Verdict | None:
     A turn is found where it wins more than half of the votes, more than patients voting at random would give it, and the
     labels say a good deal more of the images so than as they lie.
     """
+    from scipy import stats  # slow to import, and not needed where cases are only looked at
+
     by_patient: dict[str, list[Mapping[Turn, float]]] = defaultdict(list)
     for patient, case in cases:
         if case:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 import json
 import re
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from coranet.engine.codec import encode
-from coranet.runs.cost import step_cost, tiny_nets
 from coranet.files import write_atomically
+from coranet.flags import field_helps
 from coranet.methods import METHODS, Method, find_method, method_name
 from coranet.nets import NETS, Net, count_parameters
+from coranet.runs.cost import step_cost, tiny_nets
 
 Json = dict[str, Any]
 
@@ -35,7 +33,7 @@ def describe_method(name: str) -> Json:
     `networks` holds each network's weights, and `cost` the work of a step, as multiples of training on labels alone.
     """
     cls = find_method(method_name(name))
-    method, helps = cls(), _field_helps(cls)
+    method, helps = cls(), field_helps(cls)
     year = re.search(r"\b(19|20)\d\d\b", cls.paper)
     return {
         "name": name,
@@ -137,18 +135,3 @@ def _networks(method: Method) -> dict[str, float]:
 def _relative_cost(method: Method) -> dict[str, float]:
     mine, base = step_cost(method), step_cost(METHODS["supervised"]())
     return {name: round(getattr(mine, name) / getattr(base, name), 2) for name in ("step", "forward", "backward")}
-
-
-def _field_helps(cls: type[Method]) -> dict[str, str]:
-    """The text under each field, of the class and those it inherits from."""
-    helps: dict[str, str] = {}
-    for owner in reversed(cls.__mro__):
-        if not (isinstance(owner, type) and issubclass(owner, Method)):
-            continue
-        tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(owner)))
-        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-        for field, text in pairwise(body):
-            match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                    helps[name] = " ".join(words.split())
-    return helps

@@ -17,11 +17,11 @@ from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
 from coranet.engine.log import Listener
 from coranet.errors import InputError
-from coranet.runs.launch import OnProgress, Say, find_device, make_run
-from coranet.runs.options import Options
 from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
 from coranet.methods import METHODS, find_method
+from coranet.runs.launch import OnProgress, Say, find_device, make_run
+from coranet.runs.options import Options
 
 SETTINGS = "compare.json"
 """In the folder of a comparison: what all its runs share."""
@@ -108,7 +108,7 @@ def prepare(
     compare = Compare(data=data, out=out, rows=rows, seeds=seeds, options=options, exam=exam)
     if len(set(map(compare.folder, compare.jobs))) < len(compare.jobs):
         raise InputError(f"--methods {methods}: name each method once; two of these would share a folder.")
-    shared = [(path, value) for path, value in options.overrides if not path.startswith("method.")]
+    shared = tuple((path, value) for path, value in options.overrides if not path.startswith("method."))
     probe = replace(options, method="supervised", seed=0, overrides=shared)
     _, store = make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
     _keep_settings(compare, store.fingerprint)

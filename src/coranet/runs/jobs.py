@@ -19,9 +19,9 @@ from coranet.engine.signals import Interrupted, deaf_children, stop_requests
 from coranet.engine.trained import Trained
 from coranet.errors import InputError
 from coranet.evaluation import evaluate
+from coranet.files import write_atomically
 from coranet.runs.comparison import Compare, Job
 from coranet.runs.launch import OnProgress, Say, find_device, train
-from coranet.files import write_atomically
 
 ERROR = "error.txt"
 """In a run folder: why it failed, in one line, and where."""

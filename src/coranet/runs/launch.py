@@ -6,15 +6,16 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from coranet.data.prepare.store_builder import cached_store, default_cache
 from coranet.data.datasets.names import patient_of
-from coranet.data.doctor.facts import Facts
-from coranet.data.doctor.inspection import inspect_folder
-from coranet.data.prepare.cases import Preparation
+from coranet.data.doctor.intake import Intake, take_in
+from coranet.data.prepare.extents import Extents
+from coranet.data.prepare.preparation import Preparation
+from coranet.data.prepare.store_builder import cache_place, default_cache
 from coranet.data.splits.by_patient import Split, split_by_labels
 from coranet.data.store import Store
 from coranet.engine.codec import decode, override
@@ -24,12 +25,13 @@ from coranet.engine.map_archive import MapArchive
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
-from coranet.runs.options import Options, check_classes, check_free, check_same, check_volumes, dims_asked
-from coranet.runs.presets import Preset, Scans, choose_dims, describe, find_preset, parameter_note, typical
 from coranet.files import held
 from coranet.methods import METHODS, find_method, method_name
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
+from coranet.runs.admission import check_classes, check_free, check_same, check_volumes, dims_asked, first_labels
+from coranet.runs.options import Options
+from coranet.runs.presets import Preset, Scans, choose_dims, describe, find_preset, parameter_note, typical
 
 Say = Callable[[str], None]
 OnProgress = Callable[[str, int, int], None]
@@ -64,7 +66,9 @@ def train(
         run = Run.read(out)
         check_same(run, options)
         settings = decode(Preparation, run.data.preparation, "preparation")
-        store, _ = open_store(data, lambda facts, channels: settings, run.split, options.cache, on_progress=on_progress)
+        store, _ = open_store(
+            data, lambda extents, channels: settings, run.split, options.cache, on_progress=on_progress
+        )
         if store.fingerprint != run.data.fingerprint:
             raise InputError(
                 f"{data}: not the data {out} was started on, or prepared by another version of coranet. "
@@ -117,8 +121,8 @@ def make_run(
     split = Split.read(options.split) if options.split else None
     store, patients = open_store(
         data,
-        lambda facts, channels: preset.prepare(
-            facts, channels, wanted or choose_dims(facts.shapes.median, facts.spacings.median)
+        lambda extents, channels: preset.prepare(
+            extents, channels, wanted or choose_dims(extents.shapes.median, extents.spacings.median)
         ),
         split,
         options.cache,
@@ -143,8 +147,10 @@ def make_run(
         body=options.net,
     )
     run = preset.run(scans, method)
-    asked = {"preset": options.preset or "auto"} | ({"labelled": options.labelled} if options.labelled else {})
-    run = replace(run, seed=seed, made_with={**run.made_with, **asked})
+    init = str(options.init.resolve()) if options.init else None
+    asked = {"preset": options.preset or "auto", "labelled": options.labelled, "init": init}
+    given = {name: value for name, value in asked.items() if value}
+    run = replace(run, seed=seed, made_with={**run.made_with, **given})
     run = replace(run, train=replace(run.train, save_every=options.save_every))
     if options.steps is not None:
         run = replace(run, train=replace(run.train, steps=options.steps))
@@ -188,19 +194,18 @@ def _split(
             raise InputError(
                 f"--labelled {options.labelled}: the split has between 1 and {len(split.labelled)} labelled cases."
             )
-        kept = split.labelled[: options.labelled]
-        split = replace(split, labelled=kept, unlabelled=(*split.labelled[len(kept) :], *split.unlabelled))
+        split = first_labels(split, options.labelled)
     split.check(patients, labelled)
     return split
 
 
 def _in_words(run: Run, device: torch.device) -> str:
     """What was chosen, for a person to see."""
-    size = " x ".join(map(str, run.data.window.size))
+    size = f"{' x '.join(map(str, run.data.window.size))} {run.data.window.points}"
     labelled, unlabelled = run.train.batch
     networks = f"{run.method.objects} binary networks: " if isinstance(run.method, OneVsRest) else ""
     return (
-        f"{networks}{run.net.body} of {run.net.width} channels and {run.net.levels} levels, windows of {size} {run.data.window.points}, "
+        f"{networks}{run.net.body} of {run.net.width} channels and {run.net.levels} levels, windows of {size}, "
         f"{labelled} labelled + {unlabelled} unlabelled a step, {run.accel.precision} on {device.type}; cases: "
         f"{len(run.split.labelled)} labelled, {len(run.split.unlabelled)} unlabelled, {len(run.split.val)} for validation."
     )
@@ -208,7 +213,7 @@ def _in_words(run: Run, device: torch.device) -> str:
 
 def open_store(
     data: Path,
-    prepare: Callable[[Facts, Sequence[str]], Preparation],
+    prepare: Callable[[Extents, Sequence[str]], Preparation],
     split: Split | None,
     cache: Path | None,
     *,
@@ -223,27 +228,24 @@ def open_store(
         store = Store.open(data)
         unseen = {case: patient_of(case) for case in split.test} if split else {}
         return store, unseen | {name: case.patient for name, case in store.cases.items()}
-    report = inspect_folder(data, lambda done, total: on_progress("checking", done, total))
-    if report.fatal or report.dataset is None or report.facts is None:
-        lines = "\n".join(f"  {problem}" for problem in report.problems if problem.level == "fatal")
-        raise InputError(f"{data}: cannot be trained on as it is:\n{lines}")
-    if report.problems:
-        say(f"Warnings about these scans: {len(report.problems)}. `coranet doctor {data}` lists them.")
     wanted = set(split.stored) if split else set()
     known = {*split.labelled, *split.val} if split else set()
-    cases = [
-        case if case.part == "Tr" or case.name in known else replace(case, label=None)
-        for case in report.dataset.cases
-        if case.part == "Tr" or case.name in wanted
-    ]
-    store = cached_store(
-        report.dataset,
-        cases,
-        prepare(report.facts, report.dataset.channels),
-        cache or default_cache(),
-        lambda done, total: on_progress("preparing", done, total),
+    intake = Intake(
+        root=data,
+        choose=lambda dataset: [
+            case if case.part == "Tr" or case.name in known else replace(case, label=None)
+            for case in dataset.cases
+            if case.part == "Tr" or case.name in wanted
+        ],
+        prepare=prepare,
+        place=partial(cache_place, cache=cache or default_cache()),
+        purpose="trained on",
+        keep=False,
+        say=say,
+        on_progress=on_progress,
     )
-    return store, {case.name: case.patient for case in report.dataset.cases}
+    path, dataset, _ = take_in(intake)
+    return Store.open(path), {case.name: case.patient for case in dataset.cases}
 
 
 def find_device(name: str | None) -> torch.device:

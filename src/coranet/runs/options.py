@@ -1,116 +1,74 @@
-"""What a person may say about a run, and whether it can be done."""
+"""What a person may say about a run: on the command line, and in Python as `coranet.train(DATA, RUN, **options)`.
+
+Nothing heavy is imported here, so that help is shown at once.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-import numpy as np
-
-from coranet.data.splits.by_patient import Split
-from coranet.data.store import Store
-from coranet.engine.codec import kind_of, override
-from coranet.engine.run import Run
 from coranet.errors import InputError
-from coranet.runs.presets import Preset
-from coranet.methods import method_name
-from coranet.methods.one_vs_rest import OneVsRest
+from coranet.flags import Flag
+
+PresetName = Literal["auto", "paper", "acdc", "la", "released"]
+"""What `runs.presets` has."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """What a person may say about a run. None leaves the choice to the preset."""
+class Shared:
+    """What all runs of a comparison are told alike. None leaves the choice to the preset."""
 
-    preset: str | None = None
-    method: str | None = None
-    steps: int | None = None
-    seed: int | None = None
-    labelled: int | None = None
-    val: int | None = None
-    split: Path | None = None
-    save_every: int | None = None
-    init: Path | None = None
-    device: str | None = None
-    cache: Path | None = None
-    dims: int | None = None
-    net: str | None = None
-    classes: Literal["native", "binary"] | None = None
-    patch: tuple[int, ...] | None = None
-    overrides: Sequence[tuple[str, str]] = ()
+    preset: Annotated[PresetName | None, Flag(default="auto")] = None
+    """auto picks body, width, window and batch from data and device; paper is the paper's setting, acdc the same with the
+    paper's views for ACDC, la the field's for the left atrium, released that of the paper's released code."""
+    dims: Annotated[Literal[2, 3] | None, Flag(default="chosen from the data")] = None
+    """Train on slices or on volumes."""
+    net: Annotated[str | None, Flag("NAME", default="unet for slices, vnet for volumes")] = None
+    """unet, vnet, resnet18, or a network of MONAI as monai:NAME (needs the extra coranet[monai])."""
+    classes: Annotated[Literal["native", "binary"] | None, Flag(default="native")] = None
+    """Several classes in one network, or one binary network for each as in the paper, merged by confidence."""
+    patch: Annotated[tuple[int, ...] | None, Flag("X Y [Z]", default="the preset's")] = None
+    """Size of the window: three numbers for volumes (right, front, up), two for slices."""
+    steps: Annotated[int | None, Flag("N", default="the preset's")] = None
+    """How long to train; the method's phases keep their proportion."""
+    labelled: Annotated[int | None, Flag("K", default="all")] = None
+    """Use the first K labelled cases, and treat the other labels as absent."""
+    val: Annotated[int | None, Flag("N", default="1 in 10, from 8 on")] = None
+    """Labelled cases kept out of training to watch the Dice on; nothing is chosen by them."""
+    split: Annotated[Path | None, Flag("FILE")] = None
+    """A JSON of case lists: labelled, unlabelled, val, test."""
+    save_every: Annotated[int | None, Flag("N", default="once a minute")] = None
+    """Steps between two saves of RUN/last.pt."""
+    device: Annotated[str | None, Flag("D", default="a GPU if there is one")] = None
+    """cpu, cuda or cuda:1."""
+    cache: Annotated[Path | None, Flag("DIR", default="the user's cache")] = None
+    """Where prepared scans are kept."""
+    overrides: Annotated[tuple[tuple[str, str], ...], Flag("KEY=VALUE", name="set", repeat=True)] = ()
+    """Any field of the run, such as method.regions.alpha=2 or net.width=32."""
 
-
-def dims_asked(options: Options, preset: Preset) -> int | None:
-    """The axes of space that were asked for; None leaves them to the data."""
-    asked = options.dims or (len(options.patch) if options.patch else None)
-    if options.dims and options.patch and len(options.patch) != options.dims:
-        numbers = " ".join(map(str, options.patch))
-        raise InputError(
-            f"--patch {numbers}: has {len(options.patch)} numbers, and --dims {options.dims} needs as many."
-        )
-    if preset.dims and asked and asked != preset.dims:
-        raise InputError(
-            f"--preset {options.preset}: is for {preset.dims}D only. Leave out --dims {asked}, or a --patch of {asked} "
-            "numbers, or use another preset."
-        )
-    return asked or preset.dims
-
-
-def check_classes(store: Store, split: Split) -> None:
-    """What no labelled case shows cannot be learnt."""
-    seen = {int(value) for name in split.labelled for value in np.flatnonzero(np.bincount(store.label(name).ravel()))}
-    absent = [f"{name} ({value})" for value, name in store.classes.items() if value not in seen and value != 0]
-    if absent:
-        raise InputError(
-            f"None of the {len(split.labelled)} labelled cases shows {', '.join(absent)}. Label a case that does, use more "
-            "of the labels (--labelled), or take the class out of dataset.json."
-        )
+    def __post_init__(self) -> None:
+        if self.patch is not None and (len(self.patch) not in (2, 3) or min(self.patch) < 1):
+            numbers = " ".join(map(str, self.patch))
+            raise InputError(f"--patch {numbers}: give two or three positive numbers, such as 96 96 96.")
+        if broken := [pair for pair in self.overrides if len(pair) != 2]:
+            text = " ".join(broken[0])
+            raise InputError(f"--set {text}: write it as KEY=VALUE, such as method.regions.alpha=2.")
 
 
-def check_volumes(store: Store, split: Split) -> None:
-    """A volume has three axes of more than one voxel."""
-    thin = [name for name in split.stored if min(store.cases[name].shape[1:]) == 1]
-    if thin:
-        others = f" (and {len(thin) - 1} more)" if len(thin) > 1 else ""
-        raise InputError(
-            f"{thin[0]}{others}: is one voxel thin. Train on slices (--dims 2), or leave the case out (--split)."
-        )
+@dataclass(frozen=True, kw_only=True)
+class Options(Shared):
+    """What a person may say about one run."""
+
+    method: Annotated[str | None, Flag("NAME", default="coranet")] = None
+    """One that `coranet methods` lists, or your own as ./mine.py:Mine. coranet is the paper's text; coranet:repaired has
+    one change, and was ahead of it or level in all our runs."""
+    seed: Annotated[int | None, Flag("S", default="0")] = None
+    """One seed, one result."""
+    init: Annotated[Path | None, Flag("RUN")] = None
+    """Start from another run's weights, for example after labels were corrected."""
 
 
-def check_free(out: Path) -> None:
-    """A run is never overwritten, and a folder that cannot be written to is found out before any work."""
-    if (out / "run.json").exists():
-        raise InputError(f"{out}: holds a run already. Continue it with --resume, or choose another --out.")
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file. Choose another --out.")
-    parent = next(folder for folder in (out, *out.resolve().parents) if folder.exists())
-    if not os.access(parent, os.W_OK):
-        raise InputError(f"{out}: {parent} cannot be written to. Choose another --out.")
-
-
-def check_same(run: Run, options: Options) -> None:
-    """A run is continued as it was begun, by the same command; only where it runs may change."""
-    binary = isinstance(run.method, OneVsRest)
-    method = run.method.inner if isinstance(run.method, OneVsRest) else run.method
-    for name, asked, begun in (
-        ("--preset", options.preset, run.made_with.get("preset", "auto")),
-        ("--steps", options.steps, run.train.steps),
-        ("--seed", options.seed, run.seed),
-        ("--method", options.method and method_name(options.method), run.method_source or kind_of(method)),
-        ("--dims", options.dims, run.data.window.dims),
-        ("--net", options.net, run.net.body),
-        ("--patch", options.patch, run.data.window.size),
-        ("--classes", options.classes if run.classes > 2 else None, "binary" if binary else "native"),
-        ("--labelled", options.labelled, run.made_with.get("labelled", len(run.split.labelled))),
-        ("--val", options.val, len(run.split.val)),
-    ):
-        if asked is not None and asked != begun:
-            raise InputError(f"{name} {asked}: the run was begun with {begun}. Drop the option, or start a new run.")
-    if options.split is not None and Split.read(options.split).test != run.split.test:
-        raise InputError(f"--split {options.split}: not the split the run was begun with. Drop the option.")
-    unwrapped = replace(run, method=method)
-    for path, text in options.overrides:
-        if override(unwrapped, path, text) != unwrapped:
-            raise InputError(f"--set {path}={text}: the run was begun with another value. Drop it, or start a new run.")
+WHERE = frozenset({"device", "cache"})
+"""Options that say where a run runs, and not what it is."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from coranet.data.datasets.folder import Dataset
 from coranet.data.grid import orientation_code
-from coranet.data.prepare.cases import Preparation, plan
+from coranet.data.prepare.extents import Extents, extents_of
 from coranet.data.readers import Source
 from coranet.geometry import Geometry
 
@@ -33,16 +31,7 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
-    """The smallest, the median and the largest value along each axis: right, front, up."""
-
-    smallest: tuple[float, ...]
-    median: tuple[float, ...]
-    largest: tuple[float, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
+class Facts(Extents):
     """What a dataset holds; files that cannot be read appear in the counts of cases only."""
 
     labelled: int
@@ -50,10 +39,6 @@ class Facts:
     test: int
     """Cases of imagesTs, which are not trained on."""
     patients: int
-    shapes: Spread
-    """Voxels of the training scans."""
-    spacings: Spread
-    """Millimetres, of the training scans."""
     orientations: Mapping[str, int]
     """How many scans point which way, such as `LPS`."""
     class_shares: Mapping[str, float]
@@ -67,7 +52,7 @@ def gather_facts(dataset: Dataset, seen: Mapping[Source, Seen]) -> Facts:
     trained = [case for case in dataset.cases if case.part == "Tr"]
     labels = [case.label for case in trained if case.label]
     geometries = {case.name: seen[case.images[0]].geometry for case in dataset.cases if case.images[0] in seen}
-    grids = [plan(geometries[case.name], Preparation()) for case in trained if case.name in geometries]
+    extents = extents_of(geometries[case.name] for case in trained if case.name in geometries)
     counts: Counter[int] = Counter()
     for label in labels:
         counts.update(seen[label].counts if label in seen else {})
@@ -80,8 +65,8 @@ def gather_facts(dataset: Dataset, seen: Mapping[Source, Seen]) -> Facts:
         unlabelled=len(trained) - len(labels),
         test=len(dataset.cases) - len(trained),
         patients=len({case.patient for case in dataset.cases}),
-        shapes=_spread([grid.shape for grid in grids]),
-        spacings=_spread([grid.spacing for grid in grids]),
+        shapes=extents.shapes,
+        spacings=extents.spacings,
         orientations=dict(Counter(map(orientation_code, geometries.values()))),
         class_shares={name: counts[value] / max(1, counts.total()) for value, name in dataset.classes.items()},
         intensities={
@@ -90,9 +75,3 @@ def gather_facts(dataset: Dataset, seen: Mapping[Source, Seen]) -> Facts:
             if files
         },
     )
-
-
-def _spread(rows: Sequence[tuple[float, float, float]]) -> Spread:
-    values = np.array(rows or [(0, 0, 0)], dtype=np.float64)
-    smallest, median, largest = (tuple(np.quantile(values, share, axis=0).tolist()) for share in (0, 0.5, 1))
-    return Spread(smallest=smallest, median=median, largest=largest)

@@ -5,35 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from coranet.data.alignment import Turn, Verdict, fits, judge
+from coranet.data.alignment import Turn, Verdict, judge
 from coranet.data.datasets import survey_dataset
 from coranet.data.datasets.folder import PARTS, Case, Dataset
 from coranet.data.datasets.names import scans
 from coranet.data.doctor.checks import check_alignment, check_case, check_dataset
-from coranet.data.doctor.facts import Facts, Seen, Spread, gather_facts
-from coranet.data.doctor.outliers import Oddity, Trait, brightness_of, outliers, traits
+from coranet.data.doctor.facts import Facts, Seen, gather_facts
+from coranet.data.doctor.observation import Label, Look, Observation, inspect_case, inspect_file, see_image, see_label
+from coranet.data.doctor.outliers import Oddity, outliers
 from coranet.data.grid import mismatch
-from coranet.data.prepare.cases import label_values
-from coranet.data.problem import FileError, Problem, fatal, warning
+from coranet.data.problem import Problem
 from coranet.data.readers import Source, Volume, source
 
-__all__ = ["Facts", "OnCase", "Problem", "Report", "Spread", "inspect_folder"]
+__all__ = ["Facts", "OnCase", "Problem", "Report", "conclude", "inspect_folder", "inspect_loose", "inspect_surveyed"]
 
-Label = NDArray[np.uint8]
 OnCase = Callable[[Case, Sequence[Volume], Label | None, Mapping[int, str]], None]
 """Sees a case that could be read while it is in memory: its channels, the label's values where it has one, the classes."""
-Look = Callable[[Volume, Path], tuple[Seen, list[Problem]]]
-"""What is to be kept of a file, and what is wrong with it."""
 
 _FEW = 3
 """Warnings with one remedy that are all listed."""
-_SAMPLE = 200_000
-"""Voxels that percentiles are taken from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,72 +77,76 @@ def inspect_folder(
         on_case: shown each case.
     """
     found, problems = survey_dataset(root, dataset)
+    return inspect_surveyed(root, found, problems, on_progress, dataset, on_case)
+
+
+def inspect_surveyed(
+    root: Path,
+    found: Dataset | None,
+    problems: list[Problem],
+    on_progress: Callable[[int, int], None] | None = None,
+    dataset: str = "folder",
+    on_case: OnCase | None = None,
+) -> Report:
+    """`inspect_folder` of what `survey_dataset` made of it."""
     cases = found.cases if found else ()
     loose = _loose(root, cases) if dataset == "folder" else []
-    eyes = _Eyes(problems, len(loose) + sum(len(case.images) + bool(case.label) for case in cases), on_progress)
+    total = len(loose) + sum(len(case.images) + bool(case.label) for case in cases)
+    files = count(1)
+
+    def on_file() -> None:
+        if on_progress:
+            on_progress(next(files), total)
+
+    observations = []
     for case in cases:
-        images = [eyes.see(image, _see_image) for image in case.images]
-        label = eyes.see(case.label, _see_label) if case.label else None
-        known = [image for image in images if image]
-        if found and len(known) == len(images):
-            values = label_values(label) if label else None
-            eyes.compare(case, known[0], values, found.classes)
-            if on_case:
-                on_case(case, known, values, found.classes)
+        classes = found.classes if found else {}
+        read, observation = inspect_case(case, classes, on_file)
+        observations.append(observation)
+        if on_case and read.whole:
+            on_case(case, read.images, read.values, classes)
     for file, look in loose:
-        eyes.see(file, look)
-    facts = gather_facts(found, eyes.seen) if found else None
+        observations.append(inspect_file(file, look))
+        on_file()
+    return conclude(root, found, problems, observations)
+
+
+def inspect_loose(root: Path, cases: Sequence[Case]) -> list[Observation]:
+    """What there is to see of files in nnU-Net's layout that belong to no case."""
+    return [inspect_file(file, look) for file, look in _loose(root, cases)]
+
+
+def conclude(
+    root: Path, found: Dataset | None, surveyed: Sequence[Problem], observations: Sequence[Observation]
+) -> Report:
+    """The report of a dataset from what its names say and what was seen of its cases, in their order.
+
+    Args:
+        root: the dataset's folder.
+        found: the dataset as far as it could be made out.
+        surveyed: what is wrong with its names.
+        observations: of its cases in their order, and of files that belong to none.
+    """
+    problems = [*surveyed, *(problem for one in observations for problem in one.problems)]
+    seen = {file: there for one in observations for file, there in one.seen.items()}
+    fits = {one.case: one.fits for one in observations if one.fits is not None}
+    facts = gather_facts(found, seen) if found else None
     alignment = None
     if found and facts:
-        alignment = _judge(found, eyes, on_one_grid=True)
-        elsewhere = _judge(found, eyes, on_one_grid=False)
+        alignment = _judge(found, fits, seen, on_one_grid=True)
+        elsewhere = _judge(found, fits, seen, on_one_grid=False)
         for case in found.cases:
-            problems += check_case(case, found, eyes.seen, elsewhere)
+            problems += check_case(case, found, seen, elsewhere)
         problems += check_alignment(found, alignment)
-        problems += check_dataset(found, facts, eyes.seen)
+        problems += check_dataset(found, facts, seen)
     ordered = sorted((_shortened(problem, root) for problem in problems), key=lambda problem: problem.level)
     return Report(
         dataset=found,
         problems=tuple(ordered),
         facts=facts,
-        outliers=outliers(eyes.traits, eyes.fits, alignment),
+        outliers=outliers({one.case: one.traits for one in observations if one.traits}, fits, alignment),
         alignment=alignment,
     )
-
-
-class _Eyes:
-    """Reads files one after the other and keeps what was seen of them, never the voxels."""
-
-    def __init__(self, problems: list[Problem], total: int, on_progress: Callable[[int, int], None] | None) -> None:
-        self.problems, self.total, self.on_progress, self.done = problems, total, on_progress, 0
-        self.seen: dict[Source, Seen] = {}
-        self.traits: dict[str, Mapping[str, Trait]] = {}
-        self.fits: dict[str, Mapping[Turn, float]] = {}
-
-    def see(self, file: Source, look: Look) -> Volume | None:
-        """The file's contents; None where it cannot be used, and then it is known why."""
-        volume = None
-        try:
-            read = file.read()
-            self.seen[file], found = look(read, file.path)
-            self.problems += [*read.warnings, *found]
-            volume = read
-        except FileError as error:
-            self.problems.append(error.problem)
-        self.done += 1
-        if self.on_progress:
-            self.on_progress(self.done, self.total)
-        return volume
-
-    def compare(self, case: Case, image: Volume, label: Label | None, classes: Mapping[int, str]) -> None:
-        """Keep how a case compares with others: its traits, and how its label lies on its first channel."""
-        brightness = {}
-        if label is not None:
-            self.fits[case.name] = fits(image.array, label)
-            if label.shape == image.array.shape:
-                brightness = brightness_of(image.array, label, _sample(image))
-        seen_label = self.seen.get(case.label) if case.label else None
-        self.traits[case.name] = traits(self.seen[case.images[0]], seen_label, brightness, classes)
 
 
 def _loose(root: Path, cases: Sequence[Case]) -> list[tuple[Source, Look]]:
@@ -158,7 +155,7 @@ def _loose(root: Path, cases: Sequence[Case]) -> list[tuple[Source, Look]]:
     files = [
         (source(file), look)
         for part in PARTS
-        for kind, look in (("images", _see_image), ("labels", _see_label))
+        for kind, look in (("images", see_image), ("labels", see_label))
         for file in scans(root / f"{kind}{part}")
     ]
     return [(file, look) for file, look in files if file.path not in known]
@@ -170,55 +167,15 @@ def _shortened(problem: Problem, root: Path) -> Problem:
     return replace(problem, file=str(file.relative_to(root))) if root in file.parents else problem
 
 
-def _see_image(volume: Volume, file: Path) -> tuple[Seen, list[Problem]]:
-    problems = []
-    missing = sum(int((~np.isfinite(slab)).sum()) for slab in volume.array)  # by slabs: no second copy of a large scan
-    if missing:
-        message = f"has {missing} voxels that are not finite"
-        problems.append(fatal(file, message, "Replace them, such as by the value of air, or leave the case out"))
-    values = volume.array[np.isfinite(volume.array)] if missing else volume.array
-    values = values if values.size else np.zeros(1)
-    lowest, highest = float(values.min()), float(values.max())
-    if lowest == highest:
-        problems.append(warning(file, f"is {lowest:g} everywhere", "Check the export, or leave the case out"))
-    low, middle, high = np.quantile(_sample(volume), (0.01, 0.5, 0.99)).tolist()
-    seen = Seen(
-        geometry=volume.geometry,
-        lowest=lowest,
-        highest=highest,
-        counts={},
-        levels=(low, middle, high),
-        placed=volume.placed,
-        flat=volume.flat,
-    )
-    return seen, problems
-
-
-def _see_label(volume: Volume, file: Path) -> tuple[Seen, list[Problem]]:
-    numbers = sum((np.bincount(slab.ravel(), minlength=256) for slab in label_values(volume)), np.zeros(256, np.int64))
-    counts = {value: int(number) for value, number in enumerate(numbers) if number}
-    problems = []
-    if set(counts) == {0}:
-        remedy = "Check that it is the right file; remove it if the case is not labelled"
-        problems.append(warning(file, "is all background", remedy))
-    return Seen(geometry=volume.geometry, lowest=min(counts), highest=max(counts), counts=counts), problems
-
-
-def _sample(volume: Volume) -> NDArray[np.float64]:
-    """Some finite grey levels of a scan, sorted; 0 where there are none."""
-    flat = np.ravel(volume.array, order="K")  # in the order of memory, which needs no copy
-    sample = flat[:: 1 + len(flat) // _SAMPLE].astype(np.float64)
-    sample = sample[np.isfinite(sample)]
-    return np.sort(sample) if len(sample) else np.zeros(1)
-
-
 def _one_grid(case: Case, seen: Mapping[Source, Seen]) -> bool:
     """Whether the label's header says that it lies on its image."""
     assert case.label is not None
     return not mismatch(seen[case.images[0]].geometry, seen[case.label].geometry)
 
 
-def _judge(dataset: Dataset, eyes: _Eyes, *, on_one_grid: bool) -> Verdict | None:
+def _judge(
+    dataset: Dataset, fits: Mapping[str, Mapping[Turn, float]], seen: Mapping[Source, Seen], *, on_one_grid: bool
+) -> Verdict | None:
     """How labels lie voxel for voxel, of the cases whose headers agree or of those whose headers do not."""
-    chosen = [case for case in dataset.cases if case.name in eyes.fits]
-    return judge((case.patient, eyes.fits[case.name]) for case in chosen if _one_grid(case, eyes.seen) == on_one_grid)
+    chosen = [case for case in dataset.cases if case.name in fits and _one_grid(case, seen) == on_one_grid]
+    return judge((case.patient, fits[case.name]) for case in chosen)

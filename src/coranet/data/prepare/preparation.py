@@ -1,11 +1,15 @@
-"""How scans are brought to one form: settings, checked when made and written down with the store."""
+"""How scans are brought to one form: settings, checked when made and written down with the store.
+
+Nothing heavy is imported here, so that help is shown at once.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from coranet.errors import InputError
+from coranet.flags import Flag
 
 Intensity = Literal["zscore", "window", "minmax", "percentile", "none"]
 
@@ -14,39 +18,43 @@ Intensity = Literal["zscore", "window", "minmax", "percentile", "none"]
 class Preparation:
     """How scans are brought to one form. Axes are right, front and up; None leaves an axis as it is."""
 
-    intensity: Intensity = "zscore"
-    """Grey levels of a scan: mean 0 and deviation 1, a fixed window to -1..1, lowest to highest or the 0.5th to the
-    99.5th percentile to 0..1, or as they are."""
+    intensity: Annotated[Intensity, Flag()] = "zscore"
+    """Grey levels: mean 0 and deviation 1 (zscore), a fixed window to -1..1, lowest to highest (minmax) or 0.5th to 99.5th
+    percentile to 0..1, or as they are (none)."""
     intensities: tuple[Intensity, ...] = ()
-    """One for each channel, where they are of different kinds, such as CT and PET; empty takes `intensity` for all."""
-    window: tuple[float, float] = (-125.0, 275.0)
-    """The grey levels that `intensity=window` keeps, in the scan's units."""
-    clip: tuple[float, float] | None = None
-    """Grey levels are cut off at these, in the scan's units, before anything else is done to them."""
-    statistics: Literal["scan", "nonzero", "foreground", "crop"] = "scan"
-    """Which voxels mean, deviation, percentiles and extremes are taken of: all, those that are not zero, those that are
-    brighter than a threshold found for the scan (Otsu's), or those that are kept of it."""
-    spacing: tuple[float | None, float | None, float | None] = (None, None, None)
-    """Millimetres between voxels to resample to; the field of view is kept, so a scan may come out slightly off."""
-    slice_spacing: Literal["stated", "in_plane"] = "stated"
-    """What is taken for the millimetres between slices (up): what the file says, or, as the released code of CoraNet does,
+    """One for each channel, where these are of different kinds, such as CT and PET; empty takes `intensity` for all."""
+    window: Annotated[tuple[float, float], Flag("LOW HIGH")] = (-125.0, 275.0)
+    """The grey levels of `intensity=window`, in the scan's units: Hounsfield units for CT."""
+    clip: Annotated[tuple[float, float] | None, Flag("LOW HIGH")] = None
+    """Cut grey levels off at these, in the scan's units, before anything else is done to them."""
+    statistics: Annotated[Literal["scan", "nonzero", "foreground", "crop"], Flag()] = "scan"
+    """The voxels that mean, deviation, percentiles and extremes are taken of: all, those that are not zero, those brighter
+    than a threshold found for the scan (Otsu's), or those that a crop keeps."""
+    spacing: Annotated[tuple[float | None, float | None, float | None], Flag("X Y Z")] = (None, None, None)
+    """Millimetres between voxels to resample to, such as 1 1 None. The field of view is kept, so that a spacing may come
+    out slightly off."""
+    slice_spacing: Annotated[Literal["stated", "in_plane"], Flag()] = "stated"
+    """What is taken for the millimetres between slices (up): what the file says or, as the released code of CoraNet does,
     the spacing within a slice (right)."""
-    interpolation: Literal["spline", "linear"] = "spline"
-    """How images are resampled; labels are always put to the vote of their classes."""
-    crop: Literal["none", "foreground", "box", "label"] = "none"
+    interpolation: Annotated[Literal["spline", "linear"], Flag()] = "spline"
+    """How images are resampled. Labels are always put to the vote of their classes."""
+    crop: Annotated[Literal["none", "foreground", "box", "label"], Flag()] = "none"
     """What is kept of a resampled scan: all; the box of what is brighter than a threshold found for the scan; a given
     box; the box of the ground truth, which nobody has of a new scan."""
-    crop_box: tuple[tuple[int, int] | None, tuple[int, int] | None, tuple[int, int] | None] = (None, None, None)
-    """The voxels of `crop=box` after resampling, from the first to before the last; what lies outside the scan is padded."""
-    crop_margin: tuple[int | None, int | None, int | None] = (0, 0, 0)
-    """Voxels kept around what is found, after resampling; None keeps the whole axis."""
-    crop_least: tuple[int, int, int] = (1, 1, 1)
-    """Voxels that are kept at least, where the scan has them."""
+    crop_box: Annotated[
+        tuple[tuple[int, int] | None, tuple[int, int] | None, tuple[int, int] | None], Flag("X0 X1 Y0 Y1 Z0 Z1")
+    ] = (None, None, None)
+    """The box of `crop=box`, in voxels after resampling, from the first to before the last. What lies outside the
+    scan is padded."""
+    crop_margin: Annotated[tuple[int | None, int | None, int | None], Flag("X Y Z")] = (0, 0, 0)
+    """Voxels kept around the foreground or the ground truth, after resampling; None keeps the whole axis."""
+    crop_least: Annotated[tuple[int, int, int], Flag("X Y Z")] = (1, 1, 1)
+    """Voxels that a crop keeps at least, where the scan has them."""
     crop_label_for_all: bool = False
-    """Whether `crop=label` may also look at labels of test cases."""
-    size: tuple[int | None, int | None, int | None] = (None, None, None)
+    """Let a crop to the ground truth look at the labels of test cases too."""
+    size: Annotated[tuple[int | None, int | None, int | None], Flag("X Y Z")] = (None, None, None)
     """Voxels along each axis, after resampling and cropping."""
-    fit: Literal["resize", "crop"] = "crop"
+    fit: Annotated[Literal["resize", "crop"], Flag()] = "crop"
     """How a scan gets that size: stretched, or cropped and padded about its centre."""
 
     def __post_init__(self) -> None:

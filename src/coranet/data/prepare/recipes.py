@@ -1,4 +1,4 @@
-"""Preparations that published numbers rest on, by name.
+"""Recipes: preparations that published numbers rest on, by name.
 
 Where a recipe crops to the ground truth it does so for every case, test cases too, as those who report with it do. Nobody
 can do that to a new scan: use these to compare, and nothing else.
@@ -14,7 +14,7 @@ from coranet.errors import InputError
 _PANCREAS_2D = Preparation(intensity="window", window=(-100.0, 240.0), size=(240, 192, None), fit="crop")
 _SLICES = Preparation(intensity="minmax", size=(256, 256, None), fit="resize")
 
-PREPARATIONS: dict[str, Preparation] = {
+RECIPES: dict[str, Preparation] = {
     "pancreas-2d": _PANCREAS_2D,
     "pancreas-2d-organ": replace(_PANCREAS_2D, crop="label", crop_margin=(None, None, 0), crop_label_for_all=True),
     "pancreas-a": Preparation(
@@ -52,12 +52,12 @@ PREPARATIONS: dict[str, Preparation] = {
 """
 
 
-def find_preparation(name: str) -> Preparation:
-    """The preparation of that name.
+def find_recipe(name: str) -> Preparation:
+    """The recipe of that name.
 
     Raises:
         InputError: there is none; the message lists those there are.
     """
-    if name not in PREPARATIONS:
-        raise InputError(f"{name}: no such preparation. There are {', '.join(PREPARATIONS)}.")
-    return PREPARATIONS[name]
+    if name not in RECIPES:
+        raise InputError(f"{name}: no such recipe. There are {', '.join(RECIPES)}.")
+    return RECIPES[name]

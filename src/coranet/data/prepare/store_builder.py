@@ -6,15 +6,15 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from coranet.data.datasets.folder import Case, Dataset
 from coranet.data.prepare.partial_store import Piece, ResumableWriter, unfinished
 from coranet.data.prepare.preparation import Preparation
-from coranet.data.prepare.workers import Task, side_by_side
+from coranet.data.prepare.workers import Task, carry_out, side_by_side
 from coranet.data.problem import FileError
 from coranet.data.store import FORMAT, Store
 from coranet.errors import InputError
@@ -23,7 +23,7 @@ OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class Remarks:
     """What is to be said of a case that was prepared."""
 
     case: str
@@ -45,6 +45,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def cache_place(dataset: Dataset, cases: Sequence[Case], settings: Preparation, cache: Path) -> Path:
+    """Where the store of these cases is in the cache; elsewhere once a file or a setting changes."""
+    return cache / f"{dataset.root.resolve().name}-{_key(dataset, cases, settings)}"
+
+
 def cached_store(
     dataset: Dataset,
     cases: Sequence[Case],
@@ -54,7 +59,7 @@ def cached_store(
     jobs: int = 1,
 ) -> Store:
     """The store of these cases, from the cache where files and settings are as they were."""
-    path = cache / f"{dataset.root.resolve().name}-{_key(dataset, cases, settings)}"
+    path = cache_place(dataset, cases, settings, cache)
     if not Store.is_store(path):
         try:
             build_store(dataset, cases, settings, path, on_progress, jobs)
@@ -71,7 +76,7 @@ def build_store(
     path: Path,
     on_progress: OnProgress | None = None,
     jobs: int = 1,
-) -> list[Told]:
+) -> list[Remarks]:
     """Read, prepare and write cases, in so many processes; one is this one. What a stop leaves is taken up again.
 
     The store is the same, whatever the number of processes and of stops. Of more than one process, the program that asks
@@ -80,6 +85,66 @@ def build_store(
     Returns:
         What is to be said of each case.
     """
+    with (
+        building(dataset, cases, settings, path) as builder,
+        closing(side_by_side(carry_out, builder.tasks, jobs)) as made,
+    ):
+        if builder.ready and on_progress:
+            on_progress(builder.ready, len(cases))
+        for number, piece, new in made:
+            builder.take(number, piece, new)
+            if on_progress:
+                on_progress(builder.ready, len(cases))
+        return builder.remarks
+
+
+class Builder:
+    """Takes cases as they are prepared, in any order, and writes them in theirs."""
+
+    def __init__(self, writer: ResumableWriter, dataset: Dataset, cases: Sequence[Case], settings: Preparation) -> None:
+        self.writer, self.waiting = writer, dict[int, Piece]()
+        self.names = {str(value): name for value, name in dataset.classes.items() if value}
+        self.resumed = set(range(len(writer.done)))
+        self.tasks = [
+            Task(number, case, settings, writer.keys[number], writer.pieces)
+            for number, case in enumerate(cases)
+            if number >= len(writer.done)
+        ]
+
+    @property
+    def ready(self) -> int:
+        """Cases that are prepared."""
+        return len(self.writer.done) + len(self.waiting)
+
+    def take(self, number: int, piece: Piece, new: bool) -> None:
+        """A case that is prepared, now or before the last stop."""
+        self.waiting[number] = piece
+        if not new:
+            self.resumed.add(number)
+        while (following := len(self.writer.done)) in self.waiting:
+            self.writer.append(self.waiting.pop(following), self.writer.files_of(following))
+
+    @property
+    def remarks(self) -> list[Remarks]:
+        """What is to be said of each case that is written."""
+        return [
+            Remarks(
+                case=piece.entry["name"],
+                warnings=tuple(piece.remarks["warnings"]),
+                kept={self.names.get(value, value): share for value, share in piece.remarks["kept"].items()},
+                resumed=number in self.resumed,
+            )
+            for number, piece in enumerate(self.writer.done)
+        ]
+
+
+@contextmanager
+def building(dataset: Dataset, cases: Sequence[Case], settings: Preparation, path: Path) -> Iterator[Builder]:
+    """A store in the making, which is there once the block is left without an error.
+
+    Raises:
+        InputError: it cannot be written, or asks for labels that it must not look at.
+    """
     check_crop(cases, settings)
     header = {
         "name": dataset.name,
@@ -87,45 +152,13 @@ def build_store(
         "classes": {str(value): name for value, name in dataset.classes.items()},
         "preparation": asdict(settings),
     }
-    names = {value: name for value, name in dataset.classes.items() if value}
-    keys = [case_key(case, settings) for case in cases]
     try:
-        with ResumableWriter(path, header, keys) as writer:
-            before = len(writer.done)
-            tasks = [
-                Task(number, case, settings, keys[number], writer.pieces)
-                for number, case in enumerate(cases)
-                if number >= before
-            ]
-            if before and on_progress:
-                on_progress(before, len(cases))
-            resumed = _write(writer, tasks, jobs, on_progress)
-            return [_told(piece, names, i < before or i in resumed) for i, piece in enumerate(writer.done)]
+        with ResumableWriter(path, header, [case_key(case, settings) for case in cases]) as writer:
+            yield Builder(writer, dataset, cases, settings)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be written ({error.strerror}). Make room, or choose another folder with --cache or --out."
         ) from error
-
-
-def _write(writer: ResumableWriter, tasks: Sequence[Task], jobs: int, on_progress: OnProgress | None) -> set[int]:
-    """Prepare cases in any order, write them in theirs; the numbers of those that were prepared before."""
-    ready: dict[int, Piece] = {}
-    resumed, total = set(), len(writer.keys)
-    with closing(side_by_side(tasks, jobs)) as pieces:
-        for number, piece, new in pieces:
-            ready[number] = piece
-            if not new:
-                resumed.add(number)
-            while (following := len(writer.done)) in ready:
-                writer.append(ready.pop(following), writer.files_of(following))
-            if on_progress:
-                on_progress(len(writer.done) + len(ready), total)
-    return resumed
-
-
-def _told(piece: Piece, names: dict[int, str], resumed: bool) -> Told:
-    kept = {names.get(int(value), value): share for value, share in piece.remarks["kept"].items()}
-    return Told(case=piece.entry["name"], warnings=tuple(piece.remarks["warnings"]), kept=kept, resumed=resumed)
 
 
 def check_crop(cases: Sequence[Case], settings: Preparation) -> None:

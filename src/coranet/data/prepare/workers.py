@@ -6,12 +6,12 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,11 @@ from coranet.data.datasets.folder import Case
 from coranet.data.prepare.cases import Opened, Preparation, open_case
 from coranet.data.prepare.partial_store import Piece, PieceFiles
 from coranet.data.prepare.resampling import restore_turned
+from coranet.data.readers import Volume
 from coranet.errors import InputError
+
+T = TypeVar("T")
+Result = TypeVar("Result")
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -37,13 +41,19 @@ class Task(NamedTuple):
 
 
 def carry_out(task: Task) -> tuple[int, Piece, bool]:
-    """Prepare a case into its files: its number, what to say of it, and whether that had not been done before."""
+    """Read and prepare a case: its number, what to say of it, and whether that had not been done before."""
+    images = (image.read() for image in task.case.images)
+    labels = (source.read() for source in (task.case.label,) if source is not None)
+    return make_piece(task, images, labels)
+
+
+def make_piece(task: Task, images: Iterable[Volume], labels: Iterable[Volume]) -> tuple[int, Piece, bool]:
+    """Prepare a case into its files, unless they are there; arguments as of `open_case`, returns as of `carry_out`."""
     files = PieceFiles(task.folder, task.number)
     if found := files.read(task.key):
         return task.number, found, False
     case = task.case
-    labels = (source.read() for source in (case.label,) if source is not None)
-    opened = open_case((image.read() for image in case.images), labels, task.settings)
+    opened = open_case(images, labels, task.settings)
     planes = opened.grid.planes
     digest = files.write_image(opened.slabs, opened.grid.shape[0], planes)
     label = opened.place_label()
@@ -67,21 +77,21 @@ def carry_out(task: Task) -> tuple[int, Piece, bool]:
     return task.number, piece, True
 
 
-def side_by_side(tasks: Sequence[Task], jobs: int) -> Generator[tuple[int, Piece, bool], None, None]:
-    """`carry_out` each task in one of so many processes, as they come; with one, in this process.
+def side_by_side(work: Callable[[T], Result], tasks: Sequence[T], jobs: int) -> Generator[Result, None, None]:
+    """Do the work of each task in one of so many processes, as they come; with one, in this process.
 
     Raises:
         InputError: what is wrong with the first case that cannot be prepared; those under way are finished before.
     """
     if jobs == 1:
-        yield from map(carry_out, tasks)
+        yield from map(work, tasks)
         return
     # Not forked: the threads of a library that was used before would be left behind in the middle of something.
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, fresh, _begin) as pool:
         try:
             with _one_thread_each():
-                futures = [pool.submit(carry_out, task) for task in tasks]
+                futures = [pool.submit(work, task) for task in tasks]
             for future in as_completed(futures):
                 yield future.result()
         except BrokenProcessPool as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 from coranet.data.readers import derived
 from coranet.data.readers.formats import FORMATS, Reader, ending_of, format_of
 from coranet.data.readers.volume import Volume
+from coranet.geometry import Geometry
 
 __all__ = ["READERS", "Reader", "Source", "Volume", "ending_of", "label_source", "source"]
 
@@ -43,6 +44,21 @@ class Source:
             InputError: the file is missing, damaged, or not what the reader takes.
         """
         return READERS[self.reader].read(self.path, dict(self.inside))
+
+    @property
+    def has_header(self) -> bool:
+        """Whether it can be looked at for less than it is read."""
+        return READERS[self.reader].look is not None
+
+    def look(self) -> Geometry:
+        """The geometry from the header alone, the same that `read` gives.
+
+        Raises:
+            InputError: the header cannot be made out. That there is none does not mean that the voxels are sound.
+        """
+        look = READERS[self.reader].look
+        assert look is not None, f"{self.reader} has no header to look at"
+        return look(self.path, dict(self.inside))
 
     def files(self) -> tuple[Path, ...]:
         """Every file that `read` depends on: for a folder of slices all of them."""

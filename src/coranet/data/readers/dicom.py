@@ -32,20 +32,43 @@ def read(path: Path, inside: Inside) -> Volume:
     Of `inside`: `series` chooses one by its UID or number; `frame` one moment, from 0, where each place was taken several
     times; `gaps` = "interpolate" fills missing slices from their neighbours.
     """
-    slices = _one_series(path, _all_slices(path), inside.get("series"))
-    _check_alike(path, slices)
-    first = slices[0]
-    if len(slices) == 1 and not first.position:
-        return _picture(path, first, inside)
-    _check_placed(slices)
-    frame = inside.get("frame")
-    stack = stack_slices(path, slices, frame if isinstance(frame, int) else None)
-    filled = _gaps(path, stack, inside.get("gaps") == "interpolate")
-    array = np.empty((stack.places[-1] + 1, first.size[1], first.size[0]), _type_of(stack.slices))
+    slices = _alike_slices(path, inside)
+    if len(slices) == 1 and not slices[0].position:
+        return _picture(path, slices[0], inside)
+    stack, filled = _stack(path, slices, inside)
+    array = np.empty(_shape(stack)[::-1], _type_of(stack.slices))
     fill_pixels(stack.slices, array, stack.places)
     _interpolate(array, stack.places)
     array = array.transpose(2, 1, 0)
-    return Volume(array, _geometry(path, stack, array.shape), path, warnings=(*stack.warnings, *filled))
+    return Volume(array, _geometry(path, stack), path, warnings=(*stack.warnings, *filled))
+
+
+def look(path: Path, inside: Inside) -> Geometry:
+    """Where such a volume lies, from the headers of its slices."""
+    slices = _alike_slices(path, inside)
+    if len(slices) == 1 and not slices[0].position:
+        return _picture(path, slices[0], inside).geometry
+    return _geometry(path, _stack(path, slices, inside)[0])
+
+
+def _alike_slices(path: Path, inside: Inside) -> list[DicomSlice]:
+    slices = _one_series(path, _all_slices(path), inside.get("series"))
+    _check_alike(path, slices)
+    return slices
+
+
+def _stack(path: Path, slices: list[DicomSlice], inside: Inside) -> tuple[Stack, tuple[Problem, ...]]:
+    """Slices in their places, and what is said of those that are missing."""
+    _check_placed(slices)
+    frame = inside.get("frame")
+    stack = stack_slices(path, slices, frame if isinstance(frame, int) else None)
+    return stack, _gaps(path, stack, inside.get("gaps") == "interpolate")
+
+
+def _shape(stack: Stack) -> tuple[int, int, int]:
+    """`(x, y, z)`."""
+    across, down = stack.slices[0].size
+    return across, down, stack.places[-1] + 1
 
 
 def files(path: Path) -> tuple[Path, ...]:
@@ -172,7 +195,7 @@ def _type_of(slices: Sequence[DicomSlice]) -> type[np.generic]:
     return np.int16 if low >= -(2**15) and high < 2**15 else np.int32
 
 
-def _geometry(path: Path, stack: Stack, shape: tuple[int, ...]) -> Geometry:
+def _geometry(path: Path, stack: Stack) -> Geometry:
     first = stack.slices[0]
     across, down = first.spacing
     columns = np.stack(
@@ -184,7 +207,7 @@ def _geometry(path: Path, stack: Stack, shape: tuple[int, ...]) -> Geometry:
         ],
         axis=1,
     )
-    return checked_geometry(path, np.diag([-1.0, -1.0, 1.0, 1.0]) @ np.vstack([columns, [0, 0, 0, 1]]), shape)
+    return checked_geometry(path, np.diag([-1.0, -1.0, 1.0, 1.0]) @ np.vstack([columns, [0, 0, 0, 1]]), _shape(stack))
 
 
 def _picture(path: Path, one: DicomSlice, inside: Inside) -> Volume:

@@ -9,6 +9,7 @@ from pathlib import Path
 from coranet.data.problem import FileError
 from coranet.data.readers import dicom, hdf5, mat, nifti, npy, nrrd, picture, york
 from coranet.data.readers.volume import Inside, Volume
+from coranet.geometry import Geometry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +18,8 @@ class Reader:
 
     read: Callable[[Path, Inside], Volume]
     """From a path and what of it is meant, such as a key, a frame or a series."""
+    look: Callable[[Path, Inside], Geometry] | None = None
+    """The geometry alone, from the header, where that is less work than to read the voxels."""
     endings: tuple[str, ...] = ()
     """What its files' names end in; nothing where a dataset alone asks for it."""
     marks: tuple[tuple[int, bytes], ...] = ()
@@ -26,9 +29,9 @@ class Reader:
 
 
 FORMATS: dict[str, Reader] = {
-    "nifti": Reader(read=nifti.read, endings=nifti.ENDINGS),
+    "nifti": Reader(read=nifti.read, look=nifti.look, endings=nifti.ENDINGS),
     "nrrd": Reader(read=nrrd.read, endings=nrrd.ENDINGS, marks=nrrd.MARKS),
-    "dicom": Reader(read=dicom.read, endings=dicom.ENDINGS, marks=dicom.MARKS, files=dicom.files),
+    "dicom": Reader(read=dicom.read, look=dicom.look, endings=dicom.ENDINGS, marks=dicom.MARKS, files=dicom.files),
     "h5": Reader(read=hdf5.read, endings=hdf5.ENDINGS, marks=hdf5.MARKS),
     "mat": Reader(read=mat.read, endings=mat.ENDINGS, marks=mat.MARKS),
     "npy": Reader(read=npy.read, endings=npy.ENDINGS, marks=npy.MARKS),

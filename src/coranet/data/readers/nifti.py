@@ -58,6 +58,27 @@ def read(path: Path, inside: Inside | None = None) -> Volume:
     return Volume(array, geometry, path, flat, warnings=warnings)
 
 
+def look(path: Path, inside: Inside) -> Geometry:
+    """The geometry of such a file, of which no more than the header is unpacked.
+
+    Raises:
+        InputError: the header is not there or not NIfTI's, or says that the file holds no scan.
+    """
+    try:
+        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+            start = file.read(540)
+            kind = next(kind for kind in _KINDS if kind.header_class.may_contain_header(start))
+            file.seek(0)
+            header = kind.header_class.from_fileobj(file)
+            file.seek(0)
+            stated = kind.header_class.from_fileobj(file, check=False)
+        affine, shape = header.get_best_affine(), header.get_data_shape()
+    except (StopIteration, *_DAMAGED) as error:
+        raise FileError(path, "has no header of NIfTI", COPY_AGAIN) from error
+    array = _three_axes(path, np.broadcast_to(np.uint8(0), shape), _frame(inside))  # its shape, and no voxels
+    return _geometry(path, affine, array.shape, stated)[0]
+
+
 def write(path: Path, array: NDArray[Any], geometry: Geometry, *, flat: bool = False) -> None:
     """Write `array` to `path` in one move: a reader finds the old file or the whole new one, never a part.
 

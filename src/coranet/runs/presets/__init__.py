@@ -5,6 +5,7 @@ beside the cross-entropy, gentle views. What to use on scans of one's own.
 paper     section IV-A of Shi et al. (2021). On slices: U-Net of 64 channels, 256 x 256 pixels, 4 + 4 images a step, Adam
 at a constant 1e-3, cross-entropy alone, 30 + 100 epochs, wide views. On volumes: V-Net of 16 channels, windows of 96 x 96 x
 96 at random places and no other view, 30 + 200 epochs, 12 labelled volumes, windows 16 x 16 x 4 apart in the end.
+acdc      paper on slices, with the views that the text has for ACDC: turns, flips, and crops of 85 to 95 % of a slice.
 la        after what the field trains on the left atrium with (Yu et al., UA-MT, MICCAI 2019, and those who followed): V-Net
 of 16 channels, windows of 112 x 112 x 80, 2 + 2 volumes a step, SGD at 0.01 falling to zero over 6,000 steps, cross-entropy
 and Dice, quarter turns and mirrors, windows 18 x 18 x 4 apart in the end. Where it differs: `field.py`.
@@ -13,19 +14,18 @@ released  the paper's released code, which differs from its text: docs/paper.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from coranet.data.doctor.facts import Facts
 from coranet.data.grid import choose_dims
-from coranet.data.prepare.cases import Preparation
+from coranet.data.prepare.choices import Choose, auto_preparation, paper_preparation
 from coranet.engine.run import Run
 from coranet.errors import InputError
-from coranet.runs.presets.auto import auto_preparation, auto_run
-from coranet.runs.presets.field import la_run, released_run
-from coranet.runs.presets.paper import acdc_run, paper_preparation, paper_run, parameter_note
-from coranet.runs.presets.scans import Scans, describe, typical
 from coranet.methods import Method
+from coranet.runs.presets.auto import auto_run
+from coranet.runs.presets.field import la_run, released_run
+from coranet.runs.presets.paper import acdc_run, paper_run, parameter_note
+from coranet.runs.presets.scans import Scans, describe, typical
 
 __all__ = [
     "PRESETS",
@@ -44,8 +44,7 @@ __all__ = [
 class Preset:
     """How scans are prepared, and what is then trained on them."""
 
-    prepare: Callable[[Facts, Sequence[str], int], Preparation]
-    """From what the training scans are, the channels' names, and the axes of space."""
+    prepare: Choose
     run: Callable[[Scans, Method], Run]
     method: str = "coranet"
     """What is trained unless something else is asked for."""

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from coranet.feed.augmentation import Augment
-from coranet.data.doctor.facts import Facts
-from coranet.data.grid import through_plane_axis
-from coranet.feed.windows import Patches, Slices
-from coranet.data.prepare.cases import Preparation
 from coranet.engine.run import Optim, Run, Train, versions
-from coranet.runs.presets.scans import Scans, stack_axis
+from coranet.feed.augmentation import Augment
+from coranet.feed.windows import Patches, Slices
 from coranet.methods import Method
 from coranet.nets import NETS, Net
-
-
-def auto_preparation(facts: Facts, channels: Sequence[str], dims: int) -> Preparation:
-    """CT by a soft-tissue window, all else by z-score; one spacing along axes where scans differ by more than a half.
-
-    Slices stay as they were taken: the spacing between them is left alone.
-    """
-    intensity = Preparation(intensity="window" if all("CT" in name.upper().split() for name in channels) else "zscore")
-    stack = through_plane_axis(facts.shapes.median, facts.spacings.median) if dims == 2 else None
-    spacings = facts.spacings
-    differ = [high > 1.5 * low for low, high in zip(spacings.smallest, spacings.largest, strict=True)]
-    x, y, z = (round(spacings.median[axis], 3) if differ[axis] and axis != stack else None for axis in range(3))
-    return replace(intensity, spacing=(x, y, z))
+from coranet.runs.presets.scans import Scans, stack_axis
 
 
 def auto_run(scans: Scans, method: Method) -> Run:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from coranet.engine.run import Optim, Run, Train, versions
 from coranet.feed.augmentation import Augment
 from coranet.feed.windows import Patches
-from coranet.engine.run import Optim, Run, Train, versions
-from coranet.runs.presets.paper import CROP_ONLY, no_larger
-from coranet.runs.presets.scans import Scans
 from coranet.methods import Method
 from coranet.methods.coranet import SeparateSelfTraining
 from coranet.nets import Net
+from coranet.runs.presets.paper import CROP_ONLY, no_larger
+from coranet.runs.presets.scans import Scans
 
 
 def la_run(scans: Scans, method: Method) -> Run:

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
-from coranet.feed.augmentation import Augment
-from coranet.data.doctor.facts import Facts
-from coranet.data.grid import through_plane_axis
-from coranet.feed.windows import Patches, Slices
-from coranet.data.prepare.cases import Preparation
 from coranet.engine.run import Run, Train, versions
 from coranet.engine.timeline import natural_steps
-from coranet.runs.presets.auto import auto_preparation
-from coranet.runs.presets.scans import Scans, epoch_of, stack_axis
+from coranet.feed.augmentation import Augment
+from coranet.feed.windows import Patches, Slices
 from coranet.methods import Method
 from coranet.methods.coranet import CoraNet, SeparateSelfTraining
 from coranet.nets import MakeNet, Net, count_parameters
+from coranet.runs.presets.scans import Scans, epoch_of, stack_axis
 
 CROP_ONLY = Augment(rotate=0, scale=(1, 1), flip=False)
 """Windows at random places, upright."""
-
-
-def paper_preparation(facts: Facts, channels: Sequence[str], dims: int) -> Preparation:
-    """Slices: grey levels to [0, 1], 256 x 256. Volumes: as `auto` has them."""
-    if dims == 3:
-        return auto_preparation(facts, channels, dims)
-    stack = through_plane_axis(facts.shapes.median, facts.spacings.median)
-    x, y, z = (None if axis == stack else 256 for axis in range(3))
-    return Preparation(intensity="minmax", size=(x, y, z), fit="resize")
 
 
 def paper_run(scans: Scans, method: Method) -> Run:

@@ -1,0 +1,39 @@
+"""Preparations that presets choose from what the scans are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from coranet.data.grid import through_plane_axis
+from coranet.data.prepare.extents import Extents
+from coranet.data.prepare.preparation import Preparation
+
+Choose = Callable[[Extents, Sequence[str], int], Preparation]
+"""From what the training scans are, the channels' names, and the axes of space."""
+
+
+def auto_preparation(extents: Extents, channels: Sequence[str], dims: int) -> Preparation:
+    """CT by a soft-tissue window, all else by z-score; one spacing along axes where scans differ by more than a half.
+
+    Slices stay as they were taken: the spacing between them is left alone.
+    """
+    intensity = Preparation(intensity="window" if all("CT" in name.upper().split() for name in channels) else "zscore")
+    stack = through_plane_axis(extents.shapes.median, extents.spacings.median) if dims == 2 else None
+    spacings = extents.spacings
+    differ = [high > 1.5 * low for low, high in zip(spacings.smallest, spacings.largest, strict=True)]
+    x, y, z = (round(spacings.median[axis], 3) if differ[axis] and axis != stack else None for axis in range(3))
+    return replace(intensity, spacing=(x, y, z))
+
+
+def paper_preparation(extents: Extents, channels: Sequence[str], dims: int) -> Preparation:
+    """Slices: grey levels to [0, 1], 256 x 256. Volumes: as `auto` has them."""
+    if dims == 3:
+        return auto_preparation(extents, channels, dims)
+    stack = through_plane_axis(extents.shapes.median, extents.spacings.median)
+    x, y, z = (None if axis == stack else 256 for axis in range(3))
+    return Preparation(intensity="minmax", size=(x, y, z), fit="resize")
+
+
+CHOICES: dict[str, Choose] = {"auto": auto_preparation, "paper": paper_preparation}
+"""By the preset's name."""
