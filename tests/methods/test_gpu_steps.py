@@ -10,7 +10,7 @@ from coranet.engine.optimizers import make_optimizers
 from coranet.engine.run import Accel, Optim
 from coranet.engine.step import WARM_UP, Captured, Updates, laid_out
 from tests import tiny
-from tests.test_contract import SUBJECTS, phases
+from tests.methods.test_contract import SUBJECTS, phases
 
 pytestmark = [
     pytest.mark.gpu,

@@ -19,7 +19,8 @@ from coranet.ops.teacher import copy_weights
 from coranet.runs.launch import train
 from coranet.uncertainty import ESTIMATORS, TTA, Aleatoric, Ensemble, Estimator, MCDropout
 from coranet.uncertainty.ensemble import EnsembleBody
-from tests import oracles, test_contract, tiny
+from tests import oracles, tiny
+from tests.methods import test_contract
 
 QUICK = {
     "tta": TTA(passes=3),
