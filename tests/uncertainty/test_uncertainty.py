@@ -21,6 +21,7 @@ from coranet.uncertainty import ESTIMATORS, TTA, Aleatoric, Ensemble, Estimator,
 from coranet.uncertainty.ensemble import EnsembleBody
 from tests import oracles, tiny
 from tests.methods import test_contract
+from tests.methods.subjects import Subject
 
 QUICK = {
     "tta": TTA(passes=3),
@@ -33,7 +34,7 @@ both_dims = pytest.mark.parametrize("dims", [2, 3])
 
 
 @dataclass(frozen=True)
-class ByEstimator(test_contract.Subject):
+class ByEstimator(Subject):
     """CoraNet with an estimator in the place of the conservative-radical module."""
 
     @property
