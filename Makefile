@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format lint types layers bench clean help
+.PHONY: demo test check format lint types layers bench mutants clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -23,7 +23,7 @@ demo: .venv/.runtime  ## train on the embedded phantom, supervised and CoraNet, 
 	$(BIN)/coranet demo --out runs/demo
 
 test: .venv/.dev  ## the tests, but for those marked slow or gpu
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 format: .venv/.dev  ## write the code in the house's format
 	$(BIN)/ruff check --fix --quiet src tests benchmarks results
@@ -45,6 +45,9 @@ bench: .venv/.dev  ## measure speed and growth on this CPU, and write benchmarks
 	$(BIN)/python benchmarks/cpu.py
 	$(BIN)/python benchmarks/prepare.py --all
 	$(BIN)/python benchmarks/page.py
+
+mutants: .venv/.dev  ## put small faults into ops, uncertainty, metrics and CoraNet, and count those that tests find (COUNT=100)
+	nice $(BIN)/python benchmarks/mutation.py --count $(or $(COUNT),100) $(if $(AGAINST),--against $(AGAINST))
 
 clean:
 	rm -rf .venv

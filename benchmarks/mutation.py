@@ -45,6 +45,7 @@ LIBRARIES = (
     "matplotlib.pyplot",
     "rich",
     "tyro",
+    "monai.metrics",
 )
 """Loaded once, before a process is forked for each mutant."""
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", "--basetemp=scratch/tests")
