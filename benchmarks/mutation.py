@@ -188,6 +188,7 @@ class Checkout:
             os.chdir(self.root)
             sys.dont_write_bytecode = True
             sys.path[:0] = [str(self.root / "src"), str(self.root)]
+            os.environ["PYTHONPATH"] = str(self.root / "src")  # for processes that tests start
             if quiet:
                 nothing = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nothing, 1)
