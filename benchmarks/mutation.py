@@ -48,7 +48,7 @@ LIBRARIES = (
     "monai.metrics",
 )
 """Loaded once, before a process is forked for each mutant."""
-OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", "--basetemp=scratch/tests")
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", "--basetemp=temporary")
 
 
 @dataclass
