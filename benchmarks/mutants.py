@@ -176,6 +176,7 @@ def marked(source: str, file: Path) -> str:
     """The source in which every function reports that it is called, as `file:name`."""
     tree = ast.parse(source)
     for name, function in functions(tree):
-        call = ast.Call(ast.Name(MARK, ast.Load()), [ast.Constant(f"{file}:{name}")], [])
-        function.body.insert(1 if ast.get_docstring(function) is not None else 0, ast.Expr(call))
+        call = ast.parse(f"vars(__import__('builtins')).get('{MARK}', str)('{file}:{name}')").body
+        place = int(ast.get_docstring(function) is not None)
+        function.body[place:place] = call
     return ast.unparse(ast.fix_missing_locations(tree))
