@@ -17,8 +17,8 @@ from tests import tiny
 
 STRONG = partial(METHODS["coranet:repaired"], views=2, updates="joint", masks="online")
 VARIANTS = {
-    "coranet:repaired strong": partial(STRONG, cutmix=1.0, mirror=0.5, turns=True),
-    "coranet:repaired guided": partial(STRONG, guide="teacher", cutmix=1.0, feature_dropout=0.5, pseudo_dice=0.5),
+    "strong views": partial(STRONG, cutmix=1.0, mirror=0.5, turns=True),
+    "guided views": partial(STRONG, guide="teacher", cutmix=1.0, feature_dropout=0.5, pseudo_dice=0.5),
 }
 """Methods whose step is another one when they are asked for it: by name, what makes them."""
 MAKERS = {**METHODS, **VARIANTS}
