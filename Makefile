@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format lint types layers bench pages docs clean help
+.PHONY: demo test check format lint types layers bench mutants pages docs clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -27,7 +27,7 @@ demo: .venv/.runtime  ## train on the embedded phantom, supervised and CoraNet, 
 	$(BIN)/coranet demo --out runs/demo
 
 test: .venv/.dev  ## the tests, but for those marked slow or gpu
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 format: .venv/.dev  ## write the code in the house's format
 	$(BIN)/ruff check --fix --quiet src tests benchmarks
@@ -55,6 +55,9 @@ pages: .venv/.dev  ## write what is generated in README and docs, from results/ 
 
 docs: .venv/.docs  ## the pages as a site in site/, with every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+mutants: .venv/.dev  ## put small faults into ops, uncertainty, metrics and CoraNet, and count those that tests find (COUNT=100)
+	nice $(BIN)/python benchmarks/mutation.py --count $(or $(COUNT),100) $(if $(AGAINST),--against $(AGAINST))
 
 clean:
 	rm -rf .venv site

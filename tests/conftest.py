@@ -1,10 +1,22 @@
-"""What many tests share: a small phantom on disk, and a cache of its prepared form."""
+"""What many tests share: a small phantom on disk, a cache of its prepared form, one thread, and a seed for each test."""
+
+import os
 
 import pytest
+import torch
 
 from coranet.data.datasets.phantom import Phantom, write_folder
 from coranet.runs.launch import train
 from coranet.runs.options import Options
+
+torch.set_num_threads(1)  # several tests run beside each other, and so do the processes that they start:
+os.environ["OMP_NUM_THREADS"] = "1"
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """No test depends on what those before it drew."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,44 @@ def bench(monkeypatch):
         sys.modules.pop(file.stem, None)
 
 
+SOURCE = '''
+class Box:
+    def holds(self, x: int = 3) -> bool:
+        """Whether x lies inside: 0 < 1."""
+        assert x > 0
+        if x < 5 and not self.empty:
+            return x + 2 == self.size
+        return False
+'''
+"""A function with one fault of each kind; assertions, defaults, types and texts are left alone."""
+
+
+def test_mutants_are_faults_in_one_function_each(bench, tmp_path):
+    import mutants
+
+    room = tmp_path / "ops"
+    room.mkdir()
+    (room / "box.py").write_text(SOURCE)
+    (unit,) = mutants.units(tmp_path)
+    made = [mutants.mutated(SOURCE, mutants.Mutant(unit, site)) for site in range(unit.sites)]
+    assert [what for _, what in made] == [
+        "condition",
+        "And to Or",
+        "Lt to LtE",
+        "constant",
+        "return",
+        "Eq to NotEq",
+        "Add to Sub",
+        "constant",
+        "return",
+        "constant",
+    ]
+    assert len({text for text, _ in made}) == len(made)
+    assert all("x: int=3" in text and "assert x > 0" in text for text, _ in made)
+    assert "x <= 5 and" in made[2][0]
+    assert "('ops/box.py:Box.holds')\n        assert x > 0" in mutants.marked(SOURCE, unit.file)
+
+
 def test_every_figure_says_where_it_comes_from():
     rows = [row for file in RESULTS for row in json.loads(file.read_text())]
     assert {row["name"] for row in rows} >= PROMISED

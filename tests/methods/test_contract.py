@@ -1,10 +1,11 @@
 """What every method must keep to: one list of tests for all of them.
 
-In two and in three dimensions, with two classes and with four; some with four also as one-versus-rest.
+In two and in three dimensions, with two classes and with four, by pairs; some with four also as one-versus-rest.
 """
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -12,56 +13,30 @@ import torch
 from coranet.engine.optimizers import make_optimizers
 from coranet.engine.run import Accel, Optim
 from coranet.engine.step import backward
-from coranet.methods import METHODS
-from coranet.methods.one_vs_rest import OneVsRest
 from coranet.ops.passes import evaluating
 from tests import tiny
+from tests.methods.subjects import CASES, MAKERS, TAUGHT, WRAPPED, by_pairs, every_method, named
 
-
-@dataclass(frozen=True)
-class Subject:
-    """A method in one of the ways it is used."""
-
-    name: str
-    classes: int
-    one_vs_rest: bool = False
-
-    def __str__(self):
-        return f"{self.name} {'one-vs-rest' if self.one_vs_rest else self.classes}"
-
-    @property
-    def plain(self):
-        return METHODS[self.name]()
-
-    @property
-    def method(self):
-        return OneVsRest(inner=self.plain, objects=self.classes - 1) if self.one_vs_rest else self.plain
-
-    @property
-    def prefixes(self):
-        """Of the names of what each sub-task owns."""
-        return [f"{k}." for k in range(1, self.classes)] if self.one_vs_rest else [""]
-
-    def build(self, dims):
-        torch.manual_seed(0)
-        return self.method, self.method.nets(tiny.make_net(dims, self.classes))
-
-    def batch(self, dims, seed=0):
-        maps = tuple(prefix + name for prefix in self.prefixes for name in ("label", "certain", "ensemble"))
-        return tiny.batch(dims, self.classes, seed, maps)
-
-
-pytestmark = pytest.mark.parametrize("dims", [2, 3])
-WRAPPED = ("bcp", "coranet", "cps", "dan", "mean_teacher", "supervised", "temporal_ensembling")
-"""One of each kind: phases, stored maps, several networks, critics with a rate of their own, teachers, traces."""
-SUBJECTS = [Subject(name, classes) for name in METHODS for classes in (2, 4)]
-SUBJECTS += [Subject(name, 4, one_vs_rest=True) for name in WRAPPED]
-every_method = pytest.mark.parametrize("subject", SUBJECTS, ids=str)
 EXACT = Accel()
 
 
 def phases(method):
     return [phase.name for phase in method.phases]
+
+
+def test_every_pair_occurs():
+    """Of method, dimensions, classes and precision."""
+    rows = [
+        (s.name, dims, "one-vs-rest" if s.one_vs_rest else s.classes, at) for s, dims, at in by_pairs("fp32", "bf16")
+    ]
+    names, ways = set(MAKERS), {2, 4, "one-vs-rest"}
+    assert {(name, dims) for name, dims, _, _ in rows} == set(product(names, (2, 3)))
+    assert {(name, way) for name, _, way, _ in rows} == {*product(names, (2, 4)), *product(WRAPPED, ("one-vs-rest",))}
+    assert {(name, at) for name, _, _, at in rows} == set(product(names, ("fp32", "bf16")))
+    assert {(dims, way) for _, dims, way, _ in rows} == set(product((2, 3), ways))
+    assert {(dims, at) for _, dims, _, at in rows} == set(product((2, 3), ("fp32", "bf16")))
+    assert {(way, at) for _, _, way, at in rows} == set(product(ways, ("fp32", "bf16")))
+    assert [row[:2] for row in by_pairs("fp32", "bf16")] == CASES
 
 
 def train_step(method, nets, optimizers, batch, phase, step=5, accel=EXACT):
@@ -80,8 +55,7 @@ def weights(nets):
     return {f"{n}.{key}": value.clone() for n, net in nets.items() for key, value in net.state_dict().items()}
 
 
-@every_method
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(("subject", "dims", "precision"), named(by_pairs("fp32", "bf16")))
 def test_all_terms_are_finite(subject, dims, precision):
     method, nets = subject.build(dims)
     optimizers = make_optimizers(method, nets, Optim())
@@ -143,12 +117,10 @@ def test_unlabelled_images_change_the_student_unless_it_is_supervised(subject, d
         assert torch.equal(before, after) == (subject.name == "supervised")
 
 
-@every_method
+@pytest.mark.parametrize(("subject", "dims"), named(TAUGHT))
 def test_the_teacher_gets_no_gradient_and_moves_by_its_share(subject, dims):
     method, nets = subject.build(dims)
     teachers = {name: net for name, net in nets.items() if name.endswith("teacher")}
-    if not teachers:
-        return
     assert list(teachers) == [f"{prefix}teacher" for prefix in subject.prefixes]
     optimizers, phase = make_optimizers(method, nets, Optim()), phases(method)[-1]
     method.begin_phase(nets, phase)

@@ -29,7 +29,7 @@ from coranet.ops.views import Symmetry, draw_symmetry
 from coranet.ops.warp import Warp
 from tests import oracles, tiny
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TAUGHT = [UncertaintyAwareMeanTeacher, InterpolationConsistency, TransformationConsistentTeacher]
 ALL = [PiModel, TemporalEnsembling, TransformConsistency, EntropyMinimisation, *TAUGHT]
 

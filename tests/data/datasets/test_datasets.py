@@ -30,8 +30,8 @@ from coranet.data.problem import Problem
 from coranet.data.readers import source
 from coranet.data.store import Store
 from coranet.errors import InputError
+from tests.data.readers.test_contours import both, circle, york
 from tests.dicoms import header, save, write_series
-from tests.test_contours import both, circle, york
 
 PLAIN = Preparation(intensity="none")
 PICTURED = np.diag([-1.0, -1.0, 1.0, 1.0])

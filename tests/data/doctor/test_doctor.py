@@ -29,7 +29,7 @@ from coranet.errors import InputError
 from coranet.geometry import Geometry
 from coranet.report.overlay import CaseRow, draw_row, write_overlay
 from coranet.report.thumbnails import SIDE, choose_slice, histogram, part, whole
-from tests.test_alignment import scan
+from tests.data.test_alignment import scan
 
 SHAPE = (24, 30, 8)
 GEOMETRY = Geometry(shape=SHAPE, affine=((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 3, 0), (0, 0, 0, 1)))

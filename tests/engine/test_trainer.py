@@ -99,10 +99,9 @@ def test_one_seed_one_result(scans, small, finished, tmp_path):
     assert not same(state(other)["nets"], state(finished)["nets"])
 
 
-def test_resuming_after_kill_9_gives_the_same_weights_to_the_bit(scans, cache, tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    settings = ["--steps", "80", "--save-every", "3"]
-    finish(start(scans, whole, cache, *settings))
+def test_resuming_after_kill_9_gives_the_same_weights_to_the_bit(scans, cache, tmp_path, small):
+    killed, settings = tmp_path / "killed", ["--steps", "80", "--save-every", "3"]
+    whole = train(scans, tmp_path / "whole", small(val=0, steps=80, save_every=3))
     process = start(scans, killed, cache, *settings)
     wait_for(killed / "log.jsonl", process)
     time.sleep(0.2)  # somewhere in the middle of a step, or of a save
@@ -122,7 +121,7 @@ def test_a_run_killed_before_its_first_save_is_continued_all_the_same(scans, cac
     process.kill()
     process.communicate()
     assert state(out)["step"] == 0
-    finish(start(scans, out, cache, "--steps", "12", "--save-every", "1000", "--resume"))
+    train(scans, out, small(val=0, save_every=1000), resume=True)
     undisturbed = train(scans, tmp_path / "undisturbed", small(val=0))
     assert same(state(out)["nets"], state(undisturbed)["nets"])
 
@@ -295,9 +294,8 @@ def test_a_method_of_one_s_own_travels_with_its_run(scans, small, tmp_path):
     assert Run.read(moved).method_source.endswith("bad.py:Bad")
 
 
-def test_a_full_disk_loses_nothing(scans, cache, tmp_path):
-    out = tmp_path / "run"
-    finish(start(scans, out, cache, "--steps", "6"))
+def test_a_full_disk_loses_nothing(scans, cache, tmp_path, small):
+    out = train(scans, tmp_path / "run", small(val=0, steps=6))
     run = json.loads((out / "run.json").read_text())
     run["train"]["steps"] = 20
     (out / "run.json").write_text(json.dumps(run))

@@ -26,7 +26,7 @@ from coranet.ops.passes import evaluating
 from coranet.types import Regions, Terms, Trace, Update
 from coranet.uncertainty import Softmax
 from tests import oracles, tiny
-from tests.test_contract import WRAPPED
+from tests.methods.test_contract import WRAPPED
 
 every_method = pytest.mark.parametrize("name", WRAPPED)
 MAPS = tuple(f"{k}.{name}" for k in (1, 2, 3) for name in ("label", "certain"))

@@ -269,6 +269,10 @@ def test_a_drawn_split_is_always_a_good_one(data: st.DataObject, seed: int, rati
     try:
         split = split_by_ratio(patients, labelled, ratio, val=val, test=test, seed=seed)
     except InputError:
+        training = len(set(patients.values())) - val - test
+        use = max(1, round(training * ratio[0] / sum(ratio)))
+        too_few_labels = use + val + test > len({patients[case] for case in labelled})
+        assert too_few_labels or use >= training  # none would be left unlabelled
         return
     split.check(patients, labelled)
     assert len({patients[case] for case in split.val}) == val

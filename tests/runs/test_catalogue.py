@@ -17,7 +17,7 @@ from coranet.runs.cost import step_cost
 from coranet.types import Terms
 from coranet.uncertainty import Ensemble, MCDropout
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs/methods"
 HANDLING = {"entropy minimisation", "consistency", "pseudo-labels", "adversarial", "none"}
 

@@ -19,7 +19,9 @@ from coranet.ops.teacher import copy_weights
 from coranet.runs.launch import train
 from coranet.uncertainty import ESTIMATORS, TTA, Aleatoric, Ensemble, Estimator, MCDropout
 from coranet.uncertainty.ensemble import EnsembleBody
-from tests import oracles, test_contract, tiny
+from tests import oracles, tiny
+from tests.methods import test_contract
+from tests.methods.subjects import Subject
 
 QUICK = {
     "tta": TTA(passes=3),
@@ -32,7 +34,7 @@ both_dims = pytest.mark.parametrize("dims", [2, 3])
 
 
 @dataclass(frozen=True)
-class ByEstimator(test_contract.Subject):
+class ByEstimator(Subject):
     """CoraNet with an estimator in the place of the conservative-radical module."""
 
     @property
@@ -62,9 +64,14 @@ def ramp(shape):
 # Contract
 
 
-@both_dims
-@pytest.mark.parametrize("classes", [2, 4])
-@every_estimator
+@pytest.mark.parametrize(
+    ("name", "dims", "classes"),
+    [
+        (name, dims, 2 if (dims == 2) == (number % 2 == 0) else 4)  # by pairs
+        for number, name in enumerate(QUICK)
+        for dims in (2, 3)
+    ],
+)
 def test_contract_as_a_field_of_coranet(name, dims, classes):
     subject = ByEstimator(name, classes)
     test_contract.test_all_terms_are_finite(subject, dims, "bf16")
@@ -157,7 +164,7 @@ def test_views_really_differ(dims):
     assert torch.equal(net.seen[0], image)
     others = [view[number] for view in net.seen[1:] for number in range(2)]
     different = sum(not torch.allclose(view, image[n % 2], atol=1e-3) for n, view in enumerate(others))
-    assert different >= 36
+    assert different >= {2: 38, 3: 30}[dims]  # in three dimensions, one shift in 16 of so few voxels is none
     assert not torch.allclose(others[0], others[1])
 
 
