@@ -17,11 +17,11 @@ import pytest
 from coranet.errors import InputError
 from coranet.evaluation import Row, Scores
 from coranet.metrics import Status
-from coranet.metrics.mask import METRICS, OVERLAPS
+from coranet.metrics.mask import METRICS
 from coranet.metrics.overlap import Counts
 from coranet.paper.archive import DOCUMENTS, SCORES, Archive, find_archive
 from coranet.paper.collection import collect
-from coranet.paper.score_table import COLUMNS, read_text, write_text
+from coranet.paper.score_table import COLUMNS, OVERLAPS, read_text, write_text
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
