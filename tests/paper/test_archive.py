@@ -34,7 +34,7 @@ def row(case: str, *, tp: int = 5, fp: int = 2, fn: int = 4, status: Status = "s
     shares = {name: getattr(counts, name) if status == "scored" else empty for name in OVERLAPS}
     distances = {name: empty if isnan(empty) else 1 / 3 + len(name) for name in METRICS if name not in OVERLAPS}
     voxels = {"prediction_voxels": tp + fp, "label_voxels": tp + fn}
-    return Row(case=case, class_name="a, b", value=2, status=status, **shares, **distances, **voxels)
+    return Row(case=case, class_name="a, b", value=2, status=status, values={**shares, **distances}, **voxels)
 
 
 ROWS = (
@@ -128,7 +128,7 @@ def test_columns_have_the_types_that_they_say() -> None:
 
 def test_other_tables_and_broken_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"scores\.csv: overlaps of one are not those of its voxels"):
-        write_text({"a/b/scores.csv": (replace(ROWS[0], tpr=0.5),)})
+        write_text({"a/b/scores.csv": (replace(ROWS[0], values={**ROWS[0].values, "tpr": 0.5}),)})
     for line in ("run,case", ",".join(COLUMNS) + "\nrun,scores,case"):
         with pytest.raises(ValueError):
             read_text(line)
