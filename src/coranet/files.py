@@ -52,7 +52,7 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def held(path: Path, refusal: str) -> Iterator[None]:
+def locked(path: Path, refusal: str) -> Iterator[None]:
     """Keep other processes from holding the same file meanwhile. The system lets go of it when a process ends, in any way.
 
     Where a file system or a platform knows no locks, nobody is refused.

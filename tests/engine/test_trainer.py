@@ -23,7 +23,7 @@ from coranet.engine.trained import Trained
 from coranet.engine.trainer import Trainer
 from coranet.errors import DivergenceError, InputError
 from coranet.feed.case_maps import read_maps
-from coranet.files import held
+from coranet.files import locked
 from coranet.runs.launch import make_run, train
 
 COMMAND = [sys.executable, "-m", "coranet.cli", "train"]
@@ -164,7 +164,7 @@ def test_a_run_in_training_is_left_alone_until_its_process_has_ended(scans, cach
     assert f"{out}: another process is training there" in said
     steps = [record["step"] for record in records(out)]
     assert steps == sorted(set(steps))
-    with held(out / "run.json", "still held"):
+    with locked(out / "run.json", "still held"):
         pass
 
 

@@ -24,7 +24,6 @@ from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from coranet.cli.reproduce import Reproduce
 from coranet.data.datasets.folder import read_folder
 from coranet.data.prepare.cases import Preparation
 from coranet.data.prepare.store_builder import cached_store
@@ -215,7 +214,7 @@ def test_what_pseudo_labels_were_worth_is_kept_without_maps_and_scans(root: Path
 def test_runs_that_are_kept_are_looked_at_first(root: Path, tmp_path: Path) -> None:
     for file in root.rglob(JUDGED):
         file.unlink()
-    Reproduce(out=root, keep=tmp_path / "table" / "paper")()
+    ReproduceVerb(out=root, keep=tmp_path / "table" / "paper")()
     stored = Archive.read(tmp_path / "table").documents
     assert sum(file.endswith(JUDGED) for file in stored) == 3 * len(SOURCES)  # two seeds at 1 : 1, one at 1 : 4
 

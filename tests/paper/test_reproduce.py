@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from coranet.cli import main
-from coranet.cli.reproduce import Reproduce
 from coranet.data.datasets.folder import read_folder
 from coranet.data.readers import nifti
 from coranet.data.splits.protocols import find_protocol
@@ -474,17 +473,17 @@ def test_wrong_names_and_missing_scans_are_refused(capsys, tmp_path, monkeypatch
     assert "no finished run" in err
     for wrong in ({"seeds": 0}, {"steps": 0}):
         with pytest.raises(InputError, match="at least 1"):
-            Reproduce(name="table2", short=True, out=tmp_path, **wrong)()
+            ReproduceVerb(name="table2", short=True, out=tmp_path, **wrong)()
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is no folder"):
-        Reproduce(name="fig2", out=tmp_path / "file")()
+        ReproduceVerb(name="fig2", out=tmp_path / "file")()
 
 
 def test_sets_that_are_asked_for_must_be_there_and_of_use(scans, tmp_path):
     (tmp_path / "acdc").symlink_to(scans)
 
     def asked(sets):
-        Reproduce(name="table7", data=tmp_path, sets=sets, out=tmp_path / "out")()
+        ReproduceVerb(name="table7", data=tmp_path, sets=sets, out=tmp_path / "out")()
 
     with pytest.raises(InputError, match="acdcc: no such set"):
         asked("acdc, acdcc")

@@ -1,4 +1,7 @@
-"""The command `coranet`: one file a verb. Nothing heavy is imported before it is known which one."""
+"""The command `coranet`: one file a verb.
+
+Nothing heavy is imported before it is known which one.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,18 @@ from typing import Protocol, get_args
 
 import tyro
 
-from coranet.cli.compare import Compare
+from coranet.cli.compare import CompareVerb
 from coranet.cli.demo import DemoVerb
 from coranet.cli.doctor import DoctorVerb
 from coranet.cli.evaluate import EvaluateVerb
 from coranet.cli.methods import MethodsVerb
 from coranet.cli.parsing import REGISTRY
 from coranet.cli.predict import PredictVerb
-from coranet.cli.prepare import Prepare
-from coranet.cli.report import Report
-from coranet.cli.reproduce import Reproduce
+from coranet.cli.prepare import PrepareVerb
+from coranet.cli.report import ReportVerb
+from coranet.cli.reproduce import ReproduceVerb
 from coranet.cli.split import SplitVerb
-from coranet.cli.train import Train
+from coranet.cli.train import TrainVerb
 from coranet.data.prepare.preparation import Intensity
 from coranet.errors import InputError
 from coranet.version import __version__
@@ -37,14 +40,14 @@ class Verb(Protocol):
 VERBS: dict[str, Callable[..., Verb]] = {
     "demo": DemoVerb,
     "doctor": DoctorVerb,
-    "prepare": Prepare,
+    "prepare": PrepareVerb,
     "split": SplitVerb,
-    "train": Train,
+    "train": TrainVerb,
     "predict": PredictVerb,
     "evaluate": EvaluateVerb,
-    "compare": Compare,
-    "reproduce": Reproduce,
-    "report": Report,
+    "compare": CompareVerb,
+    "reproduce": ReproduceVerb,
+    "report": ReportVerb,
     "methods": MethodsVerb,
 }
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare:
+class CompareVerb:
     """Train several methods alike, with several seeds, score them on test cases, and end in one table and one page.
 
     Each method and seed is a run folder in DIR. What is finished is not done again and what was cut off is continued, so

@@ -66,7 +66,7 @@ def as_settings(**options: Any) -> Changes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepare:
+class PrepareVerb:
     """Bring scans of any format to one form, once: a store of three files that is copied and trained on anywhere.
 
     Axes are right, front and up; `None` leaves one as it is. STORE records how each scan lies in it, so that predictions go

@@ -10,7 +10,7 @@ import tyro
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class ReportVerb:
     """Make a page of any run or comparison: settings, curves, film, scores, failures and pictures of cases.
 
     Writes report.html, which needs no other file, and its pictures. Nothing is trained or predicted. What a run does not

@@ -15,7 +15,7 @@ from coranet.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reproduce:
+class ReproduceVerb:
     """Make a table or figure of the paper again: run what is missing, and show ours beside the paper's.
 
     NAME is table2 to table9, fig1 to fig9, efficiency, weights, masks, or all. Runs are shared between names, what is

@@ -14,7 +14,7 @@ from coranet.runs.options import Options
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train:
+class TrainVerb:
     """Train from a few labelled and many unlabelled scans.
 
     DATA is a folder in nnU-Net's raw layout (imagesTr, labelsTr, dataset.json); a case of imagesTr without a file in

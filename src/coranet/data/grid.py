@@ -83,10 +83,10 @@ class Grid:
         return x, y, z
 
     @property
-    def held(self) -> tuple[slice, slice, slice]:
+    def reach(self) -> tuple[slice, slice, slice]:
         """The box of the turned scan's voxels that the store holds, wholly or in part."""
         axes = zip(self.shape, self.scale, self.offset, self.turned_shape, strict=True)
-        x, y, z = (_held(count, scale, offset, size) for count, scale, offset, size in axes)
+        x, y, z = (_reach(count, scale, offset, size) for count, scale, offset, size in axes)
         return x, y, z
 
     def turn(self, array: NDArray[Any]) -> NDArray[Any]:
@@ -126,7 +126,7 @@ def is_inside(positions: Positions, size: int) -> NDArray[np.bool_]:
     return (positions > -0.5005) & (positions < size - 0.4995)
 
 
-def _held(count: int, scale: float, offset: float, size: int) -> slice:
+def _reach(count: int, scale: float, offset: float, size: int) -> slice:
     """Of an axis of `size` voxels, those that `count` voxels of the store reach into; half a thousandth is rounding."""
     first, last = offset - scale / 2 + 0.5005, offset + scale * (count - 0.5) + 0.4995
     return slice(max(0, math.floor(first)), min(size, math.ceil(last)))

@@ -1,4 +1,7 @@
-"""Methods, chosen from one table; a method of one's own is a file and a class name."""
+"""How networks learn from labelled and unlabelled images: one paper a file, chosen from the table `METHODS`.
+
+A method of one's own is a file and a class name, as in `./mine.py:Mine`.
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class FixMatch(Method):
         return Terms(
             values=values,
             weights={"pseudo": self.weight * gaussian_ramp(at.step, self.ramp * at.steps)},
-            measures={"kept_share": self.kept_share(batch.unlabelled, seen)},
+            measures={"kept_share": self.confident_share(batch.unlabelled, seen)},
         )
 
     def changed(self, sample: Sample, seen: Tensor) -> Sample:
@@ -78,7 +78,7 @@ class FixMatch(Method):
             unit=sample.unit,
         )
 
-    def kept_share(self, sample: Sample, seen: Tensor) -> Tensor:
+    def confident_share(self, sample: Sample, seen: Tensor) -> Tensor:
         """The share of pixels whose labels are learnt."""
         kept = confident(seen, self.threshold)
         return share(kept, sample.valid)

@@ -73,7 +73,7 @@ class UniMatch(FixMatch):
         return Terms(
             values=values,
             weights={"strong": weight, "feature": weight},
-            measures={"kept_share": self.kept_share(sample, seen)},
+            measures={"kept_share": self.confident_share(sample, seen)},
         )
 
     def disagreement(self, logits: Tensor, label: Tensor, kept: Tensor, valid: Tensor) -> Tensor:

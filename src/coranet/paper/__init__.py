@@ -3,3 +3,5 @@
 It imports the house and is imported by its verb, `coranet reproduce`, alone. `pages` are the parts of README and docs that
 are made from the runs in `results/`.
 """
+
+__all__: list[str] = []

@@ -118,11 +118,11 @@ def only_methods(cells: Mapping[str, Cells], wanted: Sequence[str]) -> dict[str,
         raise InputError(f"--methods {','.join(unknown)}: is no row here. There are {', '.join(there.values())}.")
     chosen = {_parsed(method) for method in wanted}
 
-    def kept(each: Cells) -> Cells:
+    def of_chosen(each: Cells) -> Cells:
         found = {setting: tuple(one for one in methods if _parsed(one) in chosen) for setting, methods in each.items()}
         return {setting: methods for setting, methods in found.items() if methods}
 
-    return {name: kept(each) for name, each in cells.items()}
+    return {name: of_chosen(each) for name, each in cells.items()}
 
 
 def _parsed(row: str) -> tuple[str, frozenset[tuple[str, str]]]:

@@ -25,7 +25,7 @@ from coranet.engine.map_archive import MapArchive
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
-from coranet.files import held
+from coranet.files import locked
 from coranet.methods import METHODS, find_method, method_name
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
@@ -100,7 +100,7 @@ def _archives(run: Run, out: Path) -> Sequence[Listener]:
 
 
 def _alone_in(out: Path) -> AbstractContextManager[None]:
-    return held(
+    return locked(
         out / "run.json", f"{out}: another process is training there. Let it end, or stop it and continue then."
     )
 

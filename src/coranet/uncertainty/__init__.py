@@ -1,4 +1,7 @@
-"""Estimators of uncertainty, chosen from one table."""
+"""Which voxels a network is sure of: one estimator a file, chosen from the table `ESTIMATORS`.
+
+To add one, derive from `Estimator` in a new file and give it a row there.
+"""
 
 from coranet.uncertainty.aleatoric import Aleatoric
 from coranet.uncertainty.crm import CRM

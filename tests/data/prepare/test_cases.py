@@ -448,7 +448,7 @@ def test_a_crop_keeps_the_body_and_comes_back_to_the_bit(
     assert np.array_equal(prepared.label, whole[x0 - 3 : x1 + 3, y0:y1])
     assert prepared.image.shape[1:] == prepared.label.shape
     assert np.array_equal(restore_labels(prepared.label, prepared.grid), label)
-    assert prepared.grid.held == (slice(x0 - 3, x1 + 3), slice(y0, y1), slice(0, SHAPE[2]))
+    assert prepared.grid.reach == (slice(x0 - 3, x1 + 3), slice(y0, y1), slice(0, SHAPE[2]))
 
 
 def test_what_lies_outside_a_crop_comes_back_as_background() -> None:

@@ -214,7 +214,7 @@ def _slabs(
     scan: _Taken | None = held.pop()
     channel = 0
     while scan is not None:
-        normalise_in_place(scan.array, settings, channel, grid.held)
+        normalise_in_place(scan.array, settings, channel, grid.reach)
         yield from image_slabs(scan.array, grid, settings.interpolation)
         scan = None
         channel += 1

@@ -71,7 +71,7 @@ def make_piece(task: Task, images: Iterable[Volume], labels: Iterable[Volume]) -
         },
         hash=digest.hexdigest()[:16],
         labelled=label is not None,
-        remarks={"kept": _kept(opened, label), "warnings": [str(problem) for problem in opened.warnings]},
+        remarks={"kept": _recovery(opened, label), "warnings": [str(problem) for problem in opened.warnings]},
     )
     files.finish(piece)
     return task.number, piece, True
@@ -130,7 +130,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _kept(opened: Opened, label: NDArray[np.uint8] | None) -> dict[str, float]:
+def _recovery(opened: Opened, label: NDArray[np.uint8] | None) -> dict[str, float]:
     """By class, the Dice of a label with what comes back of it; empty where all of it does."""
     if opened.truth is None or label is None:
         return {}

@@ -1,4 +1,7 @@
-"""The paper's figures from finished runs: one file a figure, or a pair of them that are made alike."""
+"""The paper's figures from finished runs: one file a figure, or a pair of them that are made alike.
+
+`DRAW` has them by name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the paper's text claims without a table, and what any mask can give, from files that finished runs left."""
+"""What the paper's text claims without a table, and what any mask can give.
+
+Each is read from files that finished runs left; `STUDIES` has them by name.
+"""
 
 from __future__ import annotations
 
