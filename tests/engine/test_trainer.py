@@ -297,14 +297,14 @@ def test_a_method_of_one_s_own_travels_with_its_run(scans, small, tmp_path):
 def test_a_full_disk_loses_nothing(scans, cache, tmp_path, small):
     out = train(scans, tmp_path / "run", small(val=0, steps=6))
     run = json.loads((out / "run.json").read_text())
-    run["train"]["steps"] = 20
+    run["train"] |= {"steps": 20, "save_every": 2}
     (out / "run.json").write_text(json.dumps(run))
     before = (out / "last.pt").read_bytes()
 
     def small_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
 
-    command = [*COMMAND, scans, "--out", out, "--cache", cache, "--device", "cpu", "--resume", "--save-every", "2"]
+    command = [*COMMAND, scans, "--out", out, "--cache", cache, "--device", "cpu", "--resume"]
     done = subprocess.run(list(map(str, command)), preexec_fn=small_disk, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "last.pt: cannot be written (File too large). What was there before is untouched" in done.stderr
