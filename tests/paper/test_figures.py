@@ -24,6 +24,7 @@ from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from coranet.cli.reproduce import ReproduceVerb
 from coranet.data.datasets.folder import read_folder
 from coranet.data.prepare.cases import Preparation
 from coranet.data.prepare.store_builder import cached_store

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from coranet.cli import main
+from coranet.cli.reproduce import ReproduceVerb
 from coranet.data.datasets.folder import read_folder
 from coranet.data.readers import nifti
 from coranet.data.splits.protocols import find_protocol
