@@ -137,10 +137,15 @@ def test_the_teacher_gets_no_gradient_and_moves_by_its_share(subject, dims):
             is_buffer = key in dict(teacher.named_buffers())
             if value.is_floating_point() and (buffers or not is_buffer):
                 old, student = before[f"{name}.{key}"], after[f"{name.removesuffix('teacher')}student.{key}"]
-                expected = old + (1 - subject.plain.beta) * (student - old)
+                expected = old + (1 - slowness_of(subject.plain, phase)) * (student - old)
                 torch.testing.assert_close(value, expected, atol=1e-6, rtol=1e-5)
                 moved |= not torch.equal(value, old)
         assert moved
+
+
+def slowness_of(method, phase):
+    """β of the step that `train_step` makes."""
+    return method.slowness(tiny.at(phase)) if hasattr(method, "slowness") else method.beta
 
 
 @every_method

@@ -276,7 +276,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], data: Path, tmp_path: P
         ("import coranet.report", ("torch", "matplotlib", "scipy.stats", "scipy.ndimage", "coranet.methods")),
         (
             "from coranet.cli import main\ntry: main(['report', {run!r}])\nexcept SystemExit as stop: assert not stop.code",
-            ("torch", "coranet.methods", "coranet.engine", "coranet.runs", "coranet.paper"),
+            ("torch", "coranet.methods", "coranet.engine", "coranet.runs.launch", "coranet.paper"),
         ),
     ],
 )

@@ -19,6 +19,7 @@ from coranet.cli import main
 from coranet.data.datasets.folder import read_folder
 from coranet.data.readers import nifti
 from coranet.data.splits.by_patient import Split
+from coranet.engine.log import Listener
 from coranet.engine.signals import Interrupted, deaf_children
 from coranet.errors import InputError
 from coranet.evaluation import Scores
@@ -133,11 +134,11 @@ def test_a_run_that_was_cut_off_is_continued(scans, small, tmp_path):
     )
     (job,) = made.jobs
 
-    class Stop:
-        def begin(self, plan):
+    class Stop(Listener):
+        def on_begin(self, plan):
             self.first = plan.first
 
-        def record(self, record):
+        def on_record(self, record):
             if record.step == 2:
                 raise RuntimeError("power cut")
 
@@ -148,7 +149,7 @@ def test_a_run_that_was_cut_off_is_continued(scans, small, tmp_path):
     assert (made.folder(job) / jobs.ERROR).read_text().startswith("RuntimeError: power cut\n")
     assert not made.finished(job)
     listener = Stop()
-    listener.record = lambda record: None
+    listener.on_record = lambda record: None
     assert jobs.attempt(made, job, [listener], say=lambda line: None) is None
     assert (stop.first, listener.first) == (0, 1)
     assert made.finished(job)

@@ -142,8 +142,11 @@ class CoraNetPlus(Method):
 
     def after_step(self, nets: Nets, at: Progress) -> None:
         """F' ← β F' + (1 - β) F, buffers too."""
-        slowing = None if self.beta_end is None else self.beta + (self.beta_end - self.beta) * (at.step / at.steps)
-        follow(nets["teacher"], nets["student"], self.beta if slowing is None else slowing)
+        follow(nets["teacher"], nets["student"], self.slowness(at))
+
+    def slowness(self, at: Progress) -> float | Tensor:
+        """β of a step."""
+        return self.beta if self.beta_end is None else self.beta + (self.beta_end - self.beta) * (at.step / at.steps)
 
     def predicting(self, nets: Nets) -> Body:
         """The student, or its average."""
