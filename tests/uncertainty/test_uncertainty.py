@@ -102,7 +102,7 @@ def test_online_masks_leave_networks_as_they_were(name):
 
 
 def test_runs_name_every_estimator():
-    assert list(ESTIMATORS) == ["crm", "softmax", "tta", "mc_dropout", "aleatoric", "ensemble"]
+    assert {"crm", "softmax", "tta", "mc_dropout", "aleatoric", "ensemble"} <= ESTIMATORS.keys()  # the paper's
     for name in ESTIMATORS:
         method = CoraNet(regions=ESTIMATORS[name]())
         assert decode(Estimator, json.loads(json.dumps(encode(method.regions)))) == method.regions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from math import isnan
+from math import isnan, nan
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -25,11 +25,14 @@ COLUMNS: Final[Mapping[str, type]] = {
     "value": int,
     "status": str,
     "dsc": float,
-    **{name: float for name in METRICS if name not in OVERLAPS},
+    **dict.fromkeys(("hd", "hd95", "asd", "assd", "hd_mm", "hd95_mm", "asd_mm", "assd_mm"), float),
     "prediction_voxels": int,
     "label_voxels": int,
 }
-"""The columns and their types. A number that is NaN is written as nothing. Of `OVERLAPS` only the first is here."""
+"""The columns and their types. A number that is NaN is written as nothing. Of `OVERLAPS` only the first is here.
+
+A metric that is not here is not stored, so that a new one leaves what is stored as it is.
+"""
 
 Tables = Mapping[str, tuple[Row, ...]]
 """Scores by the path of their file: `paper/la-16/coranet-seed0/scores.csv`."""
@@ -63,9 +66,8 @@ def read_text(text: str) -> dict[str, tuple[Row, ...]]:
         values = {name: _value(kind, line.get(name) or "") for name, kind in COLUMNS.items()}
         file = f"{values.pop('run')}/{values.pop('scores')}.csv"
         overlaps = _overlaps(values)
-        metrics = {name: overlaps[name] if name in OVERLAPS else values.pop(name) for name in METRICS}
-        values.pop("dsc")
-        tables.setdefault(file, []).append(Row(**values, values=metrics))
+        known = {name: values.pop(name) for name in COLUMNS if name in METRICS} | overlaps
+        tables.setdefault(file, []).append(Row(**values, values={name: known.get(name, nan) for name in METRICS}))
     return {file: tuple(rows) for file, rows in tables.items()}
 
 
