@@ -15,7 +15,7 @@ from coranet.engine.run import Accel, Optim
 from coranet.engine.step import backward
 from coranet.ops.passes import evaluating
 from tests import tiny
-from tests.methods.subjects import CASES, MAKERS, TAUGHT, WRAPPED, by_pairs, every_method, named
+from tests.methods.subjects import CASES, MAKERS, TAUGHT, WRAPPED, Subject, by_pairs, every_method, named
 
 EXACT = Accel()
 
@@ -37,6 +37,11 @@ def test_every_pair_occurs():
     assert {(dims, at) for _, dims, _, at in rows} == set(product((2, 3), ("fp32", "bf16")))
     assert {(way, at) for _, _, way, at in rows} == set(product(ways, ("fp32", "bf16")))
     assert [row[:2] for row in by_pairs("fp32", "bf16")] == CASES
+
+
+def test_a_teacher_is_what_moves_without_gradients():
+    taught = {subject.name for subject, _ in TAUGHT}
+    assert {name for name in MAKERS if "teacher" in Subject(name, 2).build(2)[1]} == taught
 
 
 def train_step(method, nets, optimizers, batch, phase, step=5, accel=EXACT):
