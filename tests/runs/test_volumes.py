@@ -378,7 +378,7 @@ def test_a_run_on_volumes_refuses_a_flat_image(runs, tmp_path):
 
 def test_a_scan_smaller_than_the_window_is_predicted(runs):
     image = np.random.default_rng(0).normal(size=(30, 7, 5)).astype(np.float32)
-    answer = coranet.load(runs["native"], "cpu").predict(image, spacing=(1, 3, 0.5))
+    answer = coranet.load(runs["native"], "cpu").predict(image, spacing=(1, 3, 0.5), axes="RAS")
     assert answer.label.shape == answer.uncertain.shape == (30, 7, 5)
 
 
@@ -453,4 +453,4 @@ def test_too_little_memory_for_a_scan_says_so(runs, monkeypatch):
         trained.predictor.segmenter.net, "forward", lambda *a, **k: (_ for _ in ()).throw(MemoryError())
     )
     with pytest.raises(InputError, match="Not enough memory for this scan"):
-        trained.predict(np.random.default_rng(0).normal(size=(20, 20, 20)))
+        trained.predict(np.random.default_rng(0).normal(size=(20, 20, 20)), affine=np.eye(4))
