@@ -16,7 +16,7 @@ class PredictVerb:
     Writes two files for each scan, on the scan's own grid: <case>.nii.gz, the label map, and <case>_uncertain.nii.gz,
     which is 1 where you should look. For CoraNet this is where the conservative and the radical head disagree. A run that
     was trained with another estimator uses that one. For other methods it is where no class reaches a probability of 0.9.
-    At the end it names scans in which an object is missing, or far smaller than in the others.
+    At the end it names scans in which an object is missing, or far smaller than in the cases that the run was trained on.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -90,6 +90,6 @@ class PredictVerb:
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),
             )
         say(f"Predicted {len(sizes)} scan{'s' if len(sizes) != 1 else ''}: {self.out}")
-        for sentence in odd_sizes(sizes):
+        for sentence in odd_sizes(sizes, trained.run.data.volumes):
             say(sentence)
         return 0
