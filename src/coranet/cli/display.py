@@ -65,10 +65,13 @@ class TrainingDisplay(Listener):
             say(f"step {record.step}/{self.steps} {record.phase} {words}")
 
     def on_end(self, outcome: Outcome) -> None:
-        """Say how it does on the cases it was trained on, where no others were watched, and what it does not find."""
+        """Say how it does on the cases it was trained on, where no others were watched, and what it does not find.
+
+        Of several runs, which have a title each, others will be scored.
+        """
         self.outcome = outcome
-        if outcome.seen:
-            say(f"{self.title}{dice_in_words(outcome)}")
+        if outcome.seen and not self.title:
+            say(dice_in_words(outcome))
         if outcome.missed:
             say(f"{self.title}{warning_in_words(outcome)}")
 

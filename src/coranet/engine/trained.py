@@ -15,6 +15,7 @@ from torch import Tensor
 
 from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import scan_cases
+from coranet.data.grid import Grid
 from coranet.data.prepare.cases import Preparation, prepare_case, restore_labels, restore_probabilities, restore_score
 from coranet.data.prepare.store_builder import fill_gaps
 from coranet.data.readers import Volume
@@ -127,12 +128,8 @@ class Trained:
         settings = decode(Preparation, self.run.data.preparation, "preparation")
         with memory_for("this scan", "Predict it with --no-uncertainty, on a smaller grid, or on a larger machine."):
             prepared = prepare_case(volumes, None, settings)
-            images = torch.from_numpy(np.ascontiguousarray(window.split(prepared.image)))
             resampled = any(scale != 1 for scale in prepared.grid.scale)
-            gpus = [self.device] if self.device.type == "cuda" else []
-            with torch.random.fork_rng(gpus):  # estimators that draw at random say the same of a scan every time
-                torch.manual_seed(mix(self.run.seed, "predict"))
-                whole = self._assemble(images, soft=probabilities or resampled, scores=scores)
+            whole = self._whole(prepared.image, soft=probabilities or resampled, scores=scores)
 
             def restored(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
                 return restore_labels(window.join(mask), prepared.grid)
@@ -147,6 +144,42 @@ class Trained:
                 probabilities=shares if probabilities else None,
                 masks={name: restored(mask) for name, mask in whole.items()},
             )
+
+    def predict_prepared(self, image: NDArray[np.float32]) -> Answer:
+        """Of a prepared scan `(C, X, Y, Z)`, on the store's own grid."""
+        with memory_for("this case", "Predict it on a larger machine."):
+            whole = {name: self.run.data.window.join(mask) for name, mask in self._whole(image).items()}
+        label, uncertain = whole.pop("label"), whole.pop("uncertain", None)
+        return Answer(label=label, uncertain=uncertain, score=None, probabilities=None, masks=whole)
+
+    def predict_store(
+        self,
+        store: Store,
+        cases: Sequence[str],
+        out: Path,
+        *,
+        masks: bool = False,
+        on_progress: Callable[[int, int, str], None] | None = None,
+    ) -> None:
+        """Predict cases of the store that the run was trained on; files are those of `predict_files`, on the store's grid."""
+        if store.fingerprint != self.run.data.fingerprint:
+            raise InputError(f"{store.path}: is not the store that the run was trained on. Give that one.")
+        make_folder(out)
+        for number, name in enumerate(cases, start=1):
+            geometry = Grid.from_json(store.cases[name].grid).geometry
+            self.predict_prepared(np.array(store.image(name))).write(out, name, geometry, masks=masks)
+            if on_progress:
+                on_progress(number, len(cases), name)
+
+    def _whole(
+        self, image: NDArray[np.float32], *, soft: bool = False, scores: bool = False
+    ) -> dict[str, NDArray[Any]]:
+        """What `_assemble` gives of a prepared scan; estimators that draw at random say the same of it every time."""
+        images = torch.from_numpy(np.ascontiguousarray(self.run.data.window.split(image)))
+        gpus = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(gpus):
+            torch.manual_seed(mix(self.run.seed, "predict"))
+            return self._assemble(images, soft=soft, scores=scores)
 
     def _assemble(self, images: Tensor, *, soft: bool, scores: bool) -> dict[str, NDArray[Any]]:
         """What is said of images `(N, C, *S)`, gathered from parts: maps `(N, *S)`, and probabilities `(N, K, *S)`."""
