@@ -161,7 +161,7 @@ class Trained:
         masks: bool = False,
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> None:
-        """Predict cases of the store that the run was trained on; files are those of `predict_files`, on the store's grid."""
+        """Predict cases of the store that the run was trained on; files as of `predict_files`, on the store's grid."""
         if store.fingerprint != self.run.data.fingerprint:
             raise InputError(f"{store.path}: is not the store that the run was trained on. Give that one.")
         make_folder(out)
