@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 import torch
 
@@ -16,7 +16,7 @@ from coranet.errors import InputError
 from coranet.methods import method_name
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
-from coranet.runs.options import Options
+from coranet.runs.options import Options, PresetName
 from coranet.runs.presets import find_preset
 
 Shapes = dict[str, dict[str, torch.Size]]
@@ -125,8 +125,9 @@ class Heritage:
         self._refuse(f"--init {self.asked.init}", "of networks that these settings do not make")
 
     @property
-    def _preset(self) -> str:
-        return str(self.run.made_with.get("preset", "auto"))
+    def _preset(self) -> PresetName:
+        preset: PresetName = self.run.made_with.get("preset", "auto")
+        return preset
 
     @property
     def _method_name(self) -> str:
@@ -141,7 +142,7 @@ class Heritage:
         """Whether the new run's method is the old one's."""
         return self.asked.method is None or method_name(self.asked.method) == self._method_name
 
-    def _refuse(self, option: str, what: str) -> None:
+    def _refuse(self, option: str, what: str) -> NoReturn:
         raise InputError(
             f"{option}: the weights of {self.folder} are {what}. Leave the option out, or train without --init."
         )
