@@ -1,7 +1,7 @@
 """Segmentation from a few labelled and many unlabelled scans, with a map of what is uncertain.
 
     coranet.train("SCANS", "RUN")                              as `coranet train`
-    coranet.load("RUN").predict(image)                         an array or a file: labels, uncertain region, probabilities
+    coranet.load("RUN").predict(image)                         a file or an image: labels, uncertain region, probabilities
     coranet.evaluate("PREDICTIONS", "LABELS").to_json()        as `coranet evaluate`
 
 Nothing heavy is imported before it is used.
@@ -22,12 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "evaluate", "load", "train"]
 
 
-def train(data: Path | str, out: Path | str, *, resume: bool = False, **options: Any) -> Path:
-    """Train on a folder of scans into a run folder; options are the fields of `coranet.runs.options.Options`."""
+def train(data: Path | str, out: Path | str, *, resume: bool = False, progress: bool = True, **options: Any) -> Path:
+    """Train on a folder of scans into a run folder; options are the fields of `coranet.runs.options.Options`.
+
+    What was chosen, how far it is and how it ended is shown on standard error; `progress=False` is silent.
+    """
     from coranet.runs.launch import train as launch
     from coranet.runs.options import Options
 
-    return launch(data, out, Options(**options), resume=resume)
+    if not progress:
+        return launch(data, out, Options(**options), resume=resume)
+    from coranet.cli.display import TrainingDisplay
+    from coranet.cli.show import counting, say
+
+    with counting() as on_progress, TrainingDisplay() as display:
+        return launch(
+            data, out, Options(**options), resume=resume, listeners=[display], say=say, on_progress=on_progress
+        )
 
 
 def load(run: Path | str, device: str | None = None, *, uncertainty: bool = True) -> Trained:

@@ -123,7 +123,7 @@ def test_the_paper_s_epochs():
     pretrain, selftrain = lay_out(phases, steps, epoch)
     assert (pretrain.start, pretrain.stop, pretrain.interval) == (0, 30 * epoch, None)
     assert (selftrain.start, selftrain.stop, selftrain.interval) == (30 * epoch, 130 * epoch, 5 * epoch)
-    assert selftrain.refreshes == 20
+    assert selftrain.refreshes_from(selftrain.start) == 20
     assert [s for s in range(30 * epoch, 130 * epoch) if selftrain.refreshes_at(s)] == [
         (30 + 5 * k) * epoch for k in range(20)
     ]
@@ -137,12 +137,13 @@ def test_any_length_keeps_the_proportion_and_relabels_at_least_four_times(steps,
     assert (pretrain.start, selftrain.start, selftrain.stop) == (0, pretrain.stop, steps)
     refreshed = [step for step in range(selftrain.start, steps) if selftrain.refreshes_at(step)]
     assert refreshed[0] == selftrain.start
-    assert len(refreshed) == selftrain.refreshes >= 4
+    assert len(refreshed) == selftrain.refreshes_from(selftrain.start) >= 4
     assert selftrain.interval <= max(5 * epoch, 1)
 
 
 def test_phases_without_memory_are_not_refreshed():
-    assert lay_out(replace(CoraNet(), masks="online").phases, 100, 5)[1].refreshes == 0
+    online = lay_out(replace(CoraNet(), masks="online").phases, 100, 5)[1]
+    assert online.refreshes_from(online.start) == 0
     assert lay_out((Phase(name="train", epochs=3),), 7, 2)[0].stop == 7
 
 
@@ -151,7 +152,8 @@ def test_phases_without_memory_are_not_refreshed():
 def test_a_short_run_refreshes_four_times_and_no_more_than_it_must(steps):
     (stretch,) = lay_out([Phase(name="only", epochs=1, refresh_every=5)], steps, epoch=10_000)
     times = [step for step in range(steps) if stretch.refreshes_at(step)]
-    assert len(times) == stretch.refreshes
+    for first in range(stretch.start, stretch.stop):
+        assert stretch.refreshes_from(first) == sum(step >= first for step in times)
     assert len(times) >= min(4, steps)
     if steps >= 12:
         assert len(times) == 4  # evenly: none of them just before the end

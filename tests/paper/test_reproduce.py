@@ -25,7 +25,8 @@ from coranet.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
 from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
 from coranet.paper.table_text import read_table, table_markdown, table_rows, write_table
 from coranet.paper.tables import TABLES
-from coranet.runs.comparison import find_exam, parse_row, run_name, split_rows
+from coranet.runs.comparison import parse_row, run_name, split_rows
+from coranet.runs.exam import find_exam
 
 STAND_INS = ("sunnybrook", "acdc-lv", "acdc", "acdc-7", "acdc-peng", "la", "hippocampus")
 

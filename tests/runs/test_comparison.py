@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
+import coranet
 from coranet.cli import main
 from coranet.data.datasets.folder import read_folder
 from coranet.data.readers import nifti
 from coranet.data.splits.by_patient import Split
+from coranet.data.store import Store
 from coranet.engine.log import Listener
 from coranet.engine.signals import Interrupted, deaf_children
 from coranet.errors import InputError
@@ -27,7 +29,8 @@ from coranet.evaluation.patients import read_patients, write_patients
 from coranet.methods import METHODS
 from coranet.report import seeds_text, standings
 from coranet.runs import comparison, jobs
-from coranet.runs.comparison import Job, find_exam, parse_row, split_rows
+from coranet.runs.comparison import Job, parse_row, split_rows
+from coranet.runs.exam import find_exam, find_store_exam
 
 SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1")
 SMALL = [*(word for setting in SETTINGS for word in ("--set", setting)), "--device", "cpu"]
@@ -389,3 +392,59 @@ def test_weights_that_did_best_on_validation_cases_are_scored_beside_the_last(sc
     assert chosen.exists() == best
     if best:
         assert set(Scores.read_csv(chosen).by_case("dsc")) == set(test)
+
+
+@pytest.fixture(scope="module")
+def store(scans, tmp_path_factory):
+    """The scans on a grid of half as many voxels along two axes."""
+    out = tmp_path_factory.mktemp("coarse") / "store"
+    spacing = [str(2 * step) for step in nifti.read(scans / "imagesTr/phantom_000_0000.nii.gz").geometry.spacing[:2]]
+    with pytest.raises(SystemExit) as caught:
+        main(["prepare", str(scans), "--out", str(out), "--spacing", *spacing, "None"])
+    assert caught.value.code == 0
+    return out
+
+
+def test_a_store_is_compared_on_its_own_grid(store, tmp_path, capsys):
+    arguments = ["--methods", "supervised", "--seeds", 1, "--steps", 2, "--out", tmp_path / "out", *SMALL]
+    code, _, err = run(capsys, store, *arguments)
+    assert code == 0, err
+    assert "Scored are 2 test cases of the store, on its own grid." in err
+    scores = Scores.read_csv(tmp_path / "out/supervised-seed0/scores.csv")
+    assert set(scores.by_case("dsc")) == {"phantom_007", "phantom_008"}
+    predicted = nifti.read(tmp_path / "out/supervised-seed0/predictions/phantom_007.nii.gz")
+    truth = nifti.read(tmp_path / "out/exam/labels/phantom_007.nii.gz")
+    assert predicted.geometry == truth.geometry
+    assert 15 <= predicted.array.shape[0] <= 17
+    np.testing.assert_array_equal(truth.array, Store.open(store).label("phantom_007"))
+    assert (tmp_path / "out/report.html").exists()
+    code, _, err = run(capsys, store, *arguments)
+    assert code == 0, err
+    assert "1 of 1 runs are finished already" in err
+
+
+def test_what_is_scored_of_a_store(store, tmp_path):
+    split = Split(labelled=("phantom_000",), unlabelled=("phantom_003",), val=("phantom_001",), test=("phantom_002",))
+    exam = find_store_exam(store, split, tmp_path)
+    assert (exam.cases, exam.kind) == (("phantom_002",), "test cases of the split, on its own grid")
+    assert find_store_exam(store, replace(split, test=()), tmp_path).cases == ("phantom_007", "phantom_008")
+    used = replace(split, test=(), unlabelled=("phantom_007", "phantom_008"))
+    exam = find_store_exam(store, used, tmp_path)
+    assert exam.cases == ("phantom_001",)
+    assert exam.kind.startswith("validation cases of the split, as it lists no test cases")
+    with pytest.raises(InputError, match=r"nothing to compare on. Draw a split .*coranet split .* --test 10"):
+        find_store_exam(store, replace(used, val=()), tmp_path)
+    with pytest.raises(InputError, match="does not hold phantom_004 with a label"):
+        find_store_exam(store, replace(split, test=("phantom_004",)), tmp_path)
+
+
+def test_cases_of_a_store_are_predicted_as_their_scans_are(scans, cache, finished, tmp_path):
+    """Where nothing is resampled, the store's grid is the scan's, turned."""
+    trained = coranet.load(finished, "cpu")
+    store = next(s for s in map(Store.open, cache.glob("*")) if s.fingerprint == trained.run.data.fingerprint)
+    trained.predict_store(store, ["phantom_000"], tmp_path, masks=True)
+    whole = trained.predict(scans / "imagesTr/phantom_000_0000.nii.gz")
+    np.testing.assert_array_equal(nifti.read(tmp_path / "phantom_000.nii.gz").array, whole.label)
+    np.testing.assert_array_equal(nifti.read(tmp_path / "phantom_000_radical.nii.gz").array, whole.masks["radical"])
+    with pytest.raises(InputError, match="is not the store that the run was trained on"):
+        trained.predict_store(replace(store, index={**store.index, "channels": ["other"]}), ["phantom_000"], tmp_path)

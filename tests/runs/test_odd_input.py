@@ -80,7 +80,7 @@ def test_a_flat_scan_gets_a_flat_answer(tmp_path, finished):
     trained.predict_files(tmp_path / "flat.nii.gz", tmp_path / "out")
     assert nib.load(tmp_path / "out/flat.nii.gz").shape == (32, 32)
     assert nib.load(tmp_path / "out/flat_uncertain.nii.gz").shape == (32, 32)
-    assert trained.predict(pixels).label.shape == (32, 32, 1)
+    assert trained.predict(pixels, affine=np.eye(4)).label.shape == (32, 32, 1)
     with pytest.raises(InputError, match="this one has 1"):
         trained.predict(np.zeros(3))
 
@@ -153,7 +153,14 @@ def test_several_channels_from_scans_to_answers(small, tmp_path):
     together = nifti.read(tmp_path / "out/t0.nii.gz").array
     np.testing.assert_array_equal(together, trained.predict(scans / "imagesTs/t0_0001.nii.gz").label)
     channels = np.stack([nifti.read(scans / f"imagesTs/t0_000{n}.nii.gz").array for n in (0, 1)])
-    np.testing.assert_array_equal(together, trained.predict(channels, spacing=(1, 1, 2)).label)
+    np.testing.assert_array_equal(together, trained.predict(channels, spacing=(1, 1, 2), axes="RAS").label)
+    images = [nib.load(scans / f"imagesTs/t0_000{n}.nii.gz") for n in (0, 1)]
+    both = nib.Nifti1Image(np.stack([image.get_fdata(dtype=np.float32) for image in images], axis=-1), images[0].affine)
+    for image in (images, both):
+        np.testing.assert_array_equal(together, trained.predict(image).label)
+    for image, count in ((images[0], 1), (nib.Nifti1Image(np.zeros((8, 8, 3, 5)), np.eye(4)), 5)):
+        with pytest.raises(InputError, match=f"trained on 2 channels; the scan has {count}"):
+            trained.predict(image)
     (scans / "imagesTs/t0_0001.nii.gz").unlink()
     with pytest.raises(InputError, match="t0"):
         trained.predict_files(scans / "imagesTs", tmp_path / "more")

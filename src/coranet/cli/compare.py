@@ -24,11 +24,12 @@ class CompareVerb:
 
     Each method and seed is a run folder in DIR. What is finished is not done again and what was cut off is continued, so
     the same command goes on where it stopped. A method that fails is named in the table, and the others go on.
-    Scored are the split's test cases or, where it has none, those of imagesTs that have a label in labelsTs.
+    Scored are the split's test cases or, where it has none, those of imagesTs that have a label in labelsTs. Of a prepared
+    store these are scored on the store's own grid, and a split's validation cases will do where there are no others.
     """
 
     data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
-    """A folder in nnU-Net's raw layout."""
+    """A folder in nnU-Net's raw layout, or a prepared store."""
     methods: Annotated[str, tyro.conf.arg(metavar="A,B")]
     """What to compare, as `coranet methods` lists them, or all; with settings as 'coranet[regions=tta;beta=0.9]', and
     'coranet[classes=binary]' for one network an object."""

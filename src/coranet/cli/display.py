@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from coranet.cli.show import console, duration, say
-from coranet.engine.log import Listener, Plan, Record
+from coranet.engine.log import Listener, Outcome, Plan, Record
+
+_LONG = 3600
+"""Seconds from which a training on a CPU comes with advice."""
 
 
 class TrainingDisplay(Listener):
@@ -26,6 +27,7 @@ class TrainingDisplay(Listener):
         )
         self.dice: float | None = None
         self.told = 0.0
+        self.outcome: Outcome | None = None
 
     def __enter__(self) -> TrainingDisplay:
         self.progress.start()
@@ -37,17 +39,20 @@ class TrainingDisplay(Listener):
     def on_begin(self, plan: Plan) -> None:
         """Say what is coming, and how long it may take."""
         phases = ", ".join(f"{name} {steps}" for name, _, steps in plan.stretches)
+        seconds = plan.forecast.left(plan.first)
         say(
             f"{self.title}{plan.steps - plan.first} steps ({phases}) of a network of {plan.parameters / 1e6:.2f} M "
-            f"parameters on {plan.device}: about {duration(plan.seconds)}."
+            f"parameters on {plan.device}: about {duration(seconds)}."
         )
-        self.first, self.steps, self.began = plan.first, plan.steps, time.monotonic()
+        if plan.device == "cpu" and seconds >= _LONG:
+            say(advice(plan.forecast.seconds_of("relabel", plan.first)))
+        self.steps, self.forecast = plan.steps, plan.forecast
         self.task = self.progress.add_task("training", total=plan.steps, completed=plan.first, words="")
 
     def on_record(self, record: Record) -> None:
         """Show the newest state; off a terminal, one line for every tenth of the run."""
         self.dice = record.val["mean"] if record.val else self.dice
-        left = (time.monotonic() - self.began) / max(record.step - self.first, 1) * (self.steps - record.step)
+        left = self.forecast.left(record.step)
         words = " ".join(f"{name} {value:.3f}" for name, value in record.terms.items())
         if "uncertain_share" in record.measures:
             words += f" | uncertain {100 * record.measures['uncertain_share']:.1f} %"
@@ -58,3 +63,47 @@ class TrainingDisplay(Listener):
         if not console.is_terminal and (record.step - self.told >= self.steps / 10 or record.step == self.steps):
             self.told = record.step
             say(f"step {record.step}/{self.steps} {record.phase} {words}")
+
+    def on_end(self, outcome: Outcome) -> None:
+        """Say how it does on the cases it was trained on, where no others were watched, and what it does not find.
+
+        Of several runs, which have a title each, others will be scored.
+        """
+        self.outcome = outcome
+        if outcome.seen and not self.title:
+            say(dice_in_words(outcome))
+        if outcome.missed:
+            say(f"{self.title}{warning_in_words(outcome)}")
+
+
+def advice(relabelling: float) -> str:
+    """How a training that takes hours is made shorter."""
+    fixed = f"; relabelling is {duration(relabelling)} of it, whatever --steps says" if relabelling else ""
+    return (
+        "To shorten it, take a coarser grid (coranet prepare DATA --spacing X Y Z --out STORE, then train on STORE), a "
+        f"smaller --patch, fewer --steps, or fewer unlabelled cases (--split){fixed}."
+    )
+
+
+def dice_in_words(outcome: Outcome) -> str:
+    """What was reached on cases that were trained on, as what it is."""
+    each = [f"{name} {100 * dice:.1f}" for name, dice in outcome.dice.items() if name != "mean"]
+    named = f" ({', '.join(each)})" if len(each) > 1 else ""
+    return (
+        f"Dice {100 * outcome.dice['mean']:.1f}{named} on the {_cases(outcome)}. New scans are harder: label some more and "
+        "score them with coranet evaluate, or keep some apart with --val."
+    )
+
+
+def warning_in_words(outcome: Outcome) -> str:
+    """What was not found, and what to try."""
+    return (
+        f"WARNING: next to nothing was found of {', '.join(outcome.missed)} in the {_cases(outcome)} (Dice below 0.01). "
+        "Try more --steps, or --method supervised to see what the labels alone are worth; coranet doctor DATA --overlay DIR "
+        "shows whether they lie right."
+    )
+
+
+def _cases(outcome: Outcome) -> str:
+    many = "" if outcome.cases == 1 else "s"
+    return f"{outcome.cases} case{many} it was trained on" if outcome.seen else f"{outcome.cases} validation case{many}"

@@ -106,6 +106,8 @@ def _show_findings(report: Report) -> None:
         output.print(
             f"{'labels':12} fit best as they lie, in {verdict.votes} of {verdict.voters} patients", markup=False
         )
+    for case, note in report.notes.items():
+        output.print(f"{'label':12} {case}: {note}", markup=False)
     if report.outliers:
         named = "; ".join(f"{case} ({odd[0].text})" for case, odd in list(report.outliers.items())[:3])
         output.print(f"{'unusual':12} {len(report.outliers)} of the cases: {named}", markup=False)

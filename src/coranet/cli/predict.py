@@ -16,7 +16,7 @@ class PredictVerb:
     Writes two files for each scan, on the scan's own grid: <case>.nii.gz, the label map, and <case>_uncertain.nii.gz,
     which is 1 where you should look. For CoraNet this is where the conservative and the radical head disagree. A run that
     was trained with another estimator uses that one. For other methods it is where no class reaches a probability of 0.9.
-    At the end it names scans in which an object is missing, or far smaller than in the others.
+    At the end it names scans in which an object is missing, or far smaller than in the cases that the run was trained on.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -30,6 +30,8 @@ class PredictVerb:
         None
     )
     """If SCANS is a known set as it was downloaded: its name, as in `coranet prepare` (acdc, left_atrium, ...)."""
+    series: Annotated[str | None, tyro.conf.arg(metavar="UID", help_behavior_hint="(default: the only one)")] = None
+    """If SCANS is a DICOM folder with several series: the one to take, by its UID or number. Without it they are listed."""
     allow_gaps: bool = False
     """Fill slices that are missing from a DICOM series from their neighbours."""
     only: Annotated[
@@ -38,7 +40,7 @@ class PredictVerb:
     ] = None
     """Predict only the cases that the run's split lists there."""
     probabilities: bool = False
-    """Also write <case>_probabilities.nii.gz, one volume for each class."""
+    """Also write <case>_probabilities.nii.gz, one volume for each class, in steps of 1/65535."""
     masks: bool = False
     """Also write <case>_conservative.nii.gz and <case>_radical.nii.gz, where the method has them."""
     scores: bool = False
@@ -84,9 +86,10 @@ class PredictVerb:
                 scores=self.scores,
                 dataset=self.dataset,
                 gaps=self.allow_gaps,
+                series=self.series,
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),
             )
         say(f"Predicted {len(sizes)} scan{'s' if len(sizes) != 1 else ''}: {self.out}")
-        for sentence in odd_sizes(sizes):
+        for sentence in odd_sizes(sizes, trained.run.data.volumes):
             say(sentence)
         return 0

@@ -60,5 +60,9 @@ class TrainVerb:
                 say(f"Stopped by {name} after step {stop.step}; the state is saved in {self.out / 'last.pt'}.")
                 say("Continue with the same command and --resume.")
                 return 128 + stop.signum
-        say(f"Trained: {self.out}. Next: coranet predict {self.out} SCANS --out PREDICTIONS")
+        missed = display.outcome.missed if display.outcome else ()
+        if missed:
+            say(f"Trained, but it does not find {', '.join(missed)}: {self.out}")
+        else:
+            say(f"Trained: {self.out}. Next: coranet predict {self.out} SCANS --out PREDICTIONS")
         return 0

@@ -1,4 +1,4 @@
-"""How long a run will take: each kind of work is timed once, on copies, and multiplied."""
+"""What each kind of work of a run takes: done once, on copies, and timed."""
 
 from __future__ import annotations
 
@@ -9,26 +9,33 @@ from dataclasses import replace
 
 import torch
 
+from coranet.engine.forecast import Prices
 from coranet.engine.setup import Setup
 from coranet.engine.step import backward
 from coranet.engine.timeline import Stretch
-from coranet.feed.pools import CaseMemory
+from coranet.feed.pools import CaseMemory, Pool
 from coranet.ops.warp import cut
 from coranet.types import Nets
 
 
-def estimate_seconds(setup: Setup, done: int = 0) -> float:
-    """For the steps that are left, with relabelling and validation."""
-    nets, train = copy.deepcopy(setup.nets), setup.run.train
-    ahead = [(s, s.stop - max(s.start, done)) for s in setup.timeline if s.stop > max(s.start, done)]
+def estimate_prices(setup: Setup, done: int = 0) -> Prices:
+    """Of the work that is left after so many steps."""
+    nets = copy.deepcopy(setup.nets)
+    ahead = [stretch for stretch in setup.timeline if stretch.stop > max(stretch.start, done)]
     per_window, memory = _look(setup, nets)
-    seconds = sum(left * _step_seconds(setup, nets, memory, stretch) for stretch, left in ahead)
+    steps = {stretch.phase.name: _step_seconds(setup, nets, memory, stretch) for stretch in ahead}
     predictor = setup.predictor()
-    if setup.unlabelled:
-        refreshes = sum(stretch.refreshes * left / (stretch.stop - stretch.start) for stretch, left in ahead)
-        seconds += refreshes * per_window * predictor.windows(setup.unlabelled)
-    checks = train.checks * (1 - done / train.steps)
-    return seconds + checks * per_window * (1 + (predictor.windows(setup.val) if setup.val else 0))
+
+    def whole(pool: Pool | None) -> float:
+        return per_window * predictor.windows(pool) if pool else 0.0
+
+    return Prices(
+        steps=steps,
+        relabel=whole(setup.unlabelled),
+        score=whole(setup.val),
+        look=per_window,
+        close=0.0 if setup.val else whole(setup.labelled),
+    )
 
 
 def _look(setup: Setup, nets: Nets) -> tuple[float, CaseMemory | None]:

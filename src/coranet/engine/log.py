@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from coranet.data.store import Store
+from coranet.engine.forecast import Forecast
 from coranet.engine.predictor import Predictor
 from coranet.engine.run import Run
 from coranet.errors import DivergenceError, InputError
@@ -68,8 +69,8 @@ class Plan:
     steps: int
     first: int
     """Steps done already."""
-    seconds: float
-    """The estimate of the time it takes."""
+    forecast: Forecast
+    """The time that is left, whenever it is asked."""
     device: str
     parameters: int
     stretches: tuple[tuple[str, int, int], ...]
@@ -101,6 +102,22 @@ class Check:
     """What the method would predict with right now."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a finished run does on cases whose labels it has."""
+
+    dice: Mapping[str, float]
+    """By class, and their mean."""
+    cases: int
+    seen: bool
+    """Whether it was trained on these very cases, for want of others."""
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """The classes of which next to nothing was found."""
+        return tuple(name for name, dice in self.dice.items() if name != "mean" and dice < 0.01)
+
+
 class Listener:
     """Who wants to know. An event that a listener says nothing about passes it by; all are told in the order given."""
 
@@ -124,6 +141,9 @@ class Listener:
 
     def on_check(self, check: Check) -> None:
         """A few times over the run."""
+
+    def on_end(self, outcome: Outcome) -> None:
+        """After the last step."""
 
 
 class Journal:

@@ -24,10 +24,11 @@ class Stretch:
         """Whether maps are made anew before this step."""
         return self.interval is not None and (step - self.start) % self.interval == 0
 
-    @property
-    def refreshes(self) -> int:
-        """How often that happens."""
-        return 0 if self.interval is None else -(-(self.stop - self.start) // self.interval)
+    def refreshes_from(self, step: int) -> int:
+        """How often that happens from this step on, which is one of the stretch's."""
+        if self.interval is None:
+            return 0
+        return -(-(self.stop - self.start) // self.interval) + (self.start - step) // self.interval
 
 
 def natural_steps(phases: Sequence[Phase], epoch: int) -> int:

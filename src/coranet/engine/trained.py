@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import scan_cases
+from coranet.data.grid import Grid
 from coranet.data.prepare.cases import Preparation, prepare_case, restore_labels, restore_probabilities, restore_score
 from coranet.data.prepare.store_builder import fill_gaps
 from coranet.data.readers import Volume
-from coranet.data.readers.nifti import write
+from coranet.data.readers.in_memory import volumes_of
 from coranet.data.store import Store
 from coranet.engine import checkpoint
+from coranet.engine.answer import Answer
 from coranet.engine.codec import decode
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.predictor import Predictor, settle
@@ -31,22 +33,6 @@ from coranet.files import make_folder
 from coranet.geometry import Geometry
 from coranet.nets import MakeNet, count_parameters
 from coranet.ops.tiling import check_stride
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What a run says of one scan, on the scan's own grid."""
-
-    label: NDArray[np.uint8]
-    """`(x, y, z)`."""
-    uncertain: NDArray[np.uint8] | None
-    """`(x, y, z)`, 1 where the prediction should be looked at."""
-    score: NDArray[np.float32] | None
-    """`(x, y, z)`, larger where less certain, where it was asked for."""
-    probabilities: NDArray[np.float32] | None
-    """`(K, x, y, z)`, where they were asked for."""
-    masks: Mapping[str, NDArray[np.uint8]]
-    """What else the method can show, such as its conservative and radical label maps."""
 
 
 @dataclass(frozen=True)
@@ -101,27 +87,31 @@ class Trained:
         """Names by value."""
         return {int(value): name for value, name in self.run.data.classes.items()}
 
-    def predict(self, image: NDArray[Any] | str | Path, spacing: Sequence[float] = (1.0, 1.0, 1.0)) -> Answer:
-        """Of a scan in any format that is read, or of an array in right-anterior-superior order.
+    def predict(
+        self,
+        image: Any,
+        *,
+        affine: ArrayLike | None = None,
+        spacing: Sequence[float] | None = None,
+        axes: str | None = None,
+    ) -> Answer:
+        """Of a scan: a file in any format that is read, an image of nibabel or SimpleITK, or an array and where it lies.
 
         Args:
-            image: a file, of several channels any one of them; or an array `(x, y)`, `(x, y, z)` or `(C, x, y, z)`.
-            spacing: of an array, in millimetres.
+            image: a file, of several channels any one of them; an image, or a list with one for each channel; or an array
+                `(x, y)`, `(x, y, z)` or `(C, x, y, z)`.
+            affine: of an array: `(4, 4)`, from its indices to millimetres to the right, front and up.
+            spacing: of an array without an affine: millimetres between voxels along each axis.
+            axes: of an array without an affine: where its axes point, such as "RAS" for right, front and up.
         """
         if isinstance(image, str | Path):
+            if any(given is not None for given in (affine, spacing, axes)):
+                raise InputError(f"{image}: a file says itself where it lies. Leave out affine=, spacing= and axes=.")
             (case,) = scan_cases(Path(image), self.run.data.channels)
-            return self.predict_volumes([image.read() for image in case.images], probabilities=True, scores=True)
-        if not 2 <= image.ndim <= 4:
-            raise InputError(f"An image has 2 axes, 3, or 4 with channels first; this one has {image.ndim}.")
-        image = image[..., None] if image.ndim == 2 else image
-        channels = image if image.ndim == 4 else image[None]
-        sx, sy, sz = (float(s) for s in spacing)
-        affine = ((sx, 0.0, 0.0, 0.0), (0.0, sy, 0.0, 0.0), (0.0, 0.0, sz, 0.0), (0.0, 0.0, 0.0, 1.0))
-        x, y, z = channels.shape[1:]
-        geometry = Geometry(shape=(x, y, z), affine=affine)
-        return self.predict_volumes(
-            [Volume(channel, geometry) for channel in channels], probabilities=True, scores=True
-        )
+            volumes = [image.read() for image in case.images]
+        else:
+            volumes = volumes_of(image, self.run.data.channels, affine=affine, spacing=spacing, axes=axes)
+        return self.predict_volumes(volumes, probabilities=True, scores=True)
 
     def predict_volumes(
         self, volumes: Sequence[Volume], *, probabilities: bool = False, scores: bool = False
@@ -138,12 +128,8 @@ class Trained:
         settings = decode(Preparation, self.run.data.preparation, "preparation")
         with memory_for("this scan", "Predict it with --no-uncertainty, on a smaller grid, or on a larger machine."):
             prepared = prepare_case(volumes, None, settings)
-            images = torch.from_numpy(np.ascontiguousarray(window.split(prepared.image)))
             resampled = any(scale != 1 for scale in prepared.grid.scale)
-            gpus = [self.device] if self.device.type == "cuda" else []
-            with torch.random.fork_rng(gpus):  # estimators that draw at random say the same of a scan every time
-                torch.manual_seed(mix(self.run.seed, "predict"))
-                whole = self._assemble(images, soft=probabilities or resampled, scores=scores)
+            whole = self._whole(prepared.image, soft=probabilities or resampled, scores=scores)
 
             def restored(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
                 return restore_labels(window.join(mask), prepared.grid)
@@ -158,6 +144,42 @@ class Trained:
                 probabilities=shares if probabilities else None,
                 masks={name: restored(mask) for name, mask in whole.items()},
             )
+
+    def predict_prepared(self, image: NDArray[np.float32]) -> Answer:
+        """Of a prepared scan `(C, X, Y, Z)`, on the store's own grid."""
+        with memory_for("this case", "Predict it on a larger machine."):
+            whole = {name: self.run.data.window.join(mask) for name, mask in self._whole(image).items()}
+        label, uncertain = whole.pop("label"), whole.pop("uncertain", None)
+        return Answer(label=label, uncertain=uncertain, score=None, probabilities=None, masks=whole)
+
+    def predict_store(
+        self,
+        store: Store,
+        cases: Sequence[str],
+        out: Path,
+        *,
+        masks: bool = False,
+        on_progress: Callable[[int, int, str], None] | None = None,
+    ) -> None:
+        """Predict cases of the store that the run was trained on; files as of `predict_files`, on the store's grid."""
+        if store.fingerprint != self.run.data.fingerprint:
+            raise InputError(f"{store.path}: is not the store that the run was trained on. Give that one.")
+        make_folder(out)
+        for number, name in enumerate(cases, start=1):
+            geometry = Grid.from_json(store.cases[name].grid).geometry
+            self.predict_prepared(np.array(store.image(name))).write(out, name, geometry, masks=masks)
+            if on_progress:
+                on_progress(number, len(cases), name)
+
+    def _whole(
+        self, image: NDArray[np.float32], *, soft: bool = False, scores: bool = False
+    ) -> dict[str, NDArray[Any]]:
+        """What `_assemble` gives of a prepared scan; estimators that draw at random say the same of it every time."""
+        images = torch.from_numpy(np.ascontiguousarray(self.run.data.window.split(image)))
+        gpus = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(gpus):
+            torch.manual_seed(mix(self.run.seed, "predict"))
+            return self._assemble(images, soft=soft, scores=scores)
 
     def _assemble(self, images: Tensor, *, soft: bool, scores: bool) -> dict[str, NDArray[Any]]:
         """What is said of images `(N, C, *S)`, gathered from parts: maps `(N, *S)`, and probabilities `(N, K, *S)`."""
@@ -190,6 +212,7 @@ class Trained:
         scores: bool = False,
         dataset: str | None = None,
         gaps: bool = False,
+        series: str | None = None,
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> dict[str, dict[str, float]]:
         """Predict scans, all or only those named, and write `<case>.nii.gz` and what else there is and is asked for.
@@ -203,6 +226,7 @@ class Trained:
             scores: write the score behind the uncertain region.
             dataset: how the folder is laid out, one of `DATASETS`; a folder of scans where it is not given.
             gaps: fill slices that are missing from a DICOM series.
+            series: the DICOM series to take, by its UID or number, where there are several.
             on_progress: told `(done, total, case)` after each.
 
         Returns:
@@ -210,9 +234,13 @@ class Trained:
         """
         if scores and self.predictor.segmenter.estimator is None:
             raise InputError("--scores: there is no score without uncertainty. Leave --no-uncertainty away.")
+        if dataset and series:
+            raise InputError(
+                f"--series {series}: the layout of --dataset {dataset} says which series it takes. Drop one."
+            )
         if Store.is_store(scans):
             raise InputError(f"{scans}: is a prepared store. Give the folder it was made of, with --dataset as then.")
-        every = read_dataset(scans, dataset).cases if dataset else scan_cases(scans, self.run.data.channels)
+        every = read_dataset(scans, dataset).cases if dataset else scan_cases(scans, self.run.data.channels, series)
         cases = [case for case in (map(fill_gaps, every) if gaps else every) if only is None or case.name in only]
         if absent := sorted({*(only or ())} - {case.name for case in cases}):
             listed = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
@@ -225,17 +253,8 @@ class Trained:
         for number, case in enumerate(cases, start=1):
             volumes = [image.read() for image in case.images]
             answer = self.predict_volumes(volumes, probabilities=probabilities, scores=scores)
-            geometry, flat = volumes[0].geometry, volumes[0].flat
-            write(out / f"{case.name}.nii.gz", answer.label, geometry, flat=flat)
-            if answer.uncertain is not None:
-                write(out / f"{case.name}_uncertain.nii.gz", answer.uncertain, geometry, flat=flat)
-            if answer.score is not None:
-                write(out / f"{case.name}_score.nii.gz", answer.score, geometry, flat=flat)
-            for name, mask in answer.masks.items() if masks else ():
-                write(out / f"{case.name}_{name}.nii.gz", mask, geometry, flat=flat)
-            if answer.probabilities is not None:
-                write(out / f"{case.name}_probabilities.nii.gz", np.moveaxis(answer.probabilities, 0, -1), geometry)
-            sizes[case.name] = self._sizes(answer.label, geometry)
+            answer.write(out, case.name, volumes[0].geometry, flat=volumes[0].flat, masks=masks)
+            sizes[case.name] = self._sizes(answer.label, volumes[0].geometry)
             if on_progress:
                 on_progress(number, len(cases), case.name)
         return sizes

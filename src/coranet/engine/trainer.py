@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from coranet.data.store import Store
-from coranet.engine.estimate import estimate_seconds
-from coranet.engine.log import Check, Clock, Journal, Listener, Plan, Record, Refresh
+from coranet.engine.estimate import estimate_prices
+from coranet.engine.forecast import Forecast, Prices
+from coranet.engine.log import Check, Clock, Journal, Listener, Outcome, Plan, Record, Refresh
 from coranet.engine.optimizers import rate
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.run import Run
@@ -44,6 +45,9 @@ class Trainer:
         updates = Updates(run.method, self.setup.nets, self.state.optimizers, run.accel)
         self.learn: Callable[[Batch, Progress, float], Terms] = Captured(updates) if run.accel.graphs else updates
         self.journal, self.clock = Journal(folder / "log.jsonl"), Clock()
+        self.forecast = Forecast(self.setup.timeline, Prices(steps={}), run.train.checks)
+        self.val: dict[str, float] | None = None
+        """The Dice of validation cases when they were last scored."""
         self.saved = time.monotonic()
         self.stop_signal: int | None = None
 
@@ -62,12 +66,15 @@ class Trainer:
         ):
             self._announce()
             self._loop()
+            self._conclude()
 
     def _announce(self) -> None:
+        prices = estimate_prices(self.setup, self.state.done)
+        self.forecast = Forecast(self.setup.timeline, prices, self.run.train.checks)
         plan = Plan(
             steps=self.run.train.steps,
             first=self.state.done,
-            seconds=estimate_seconds(self.setup, self.state.done),
+            forecast=self.forecast,
             device=str(self.setup.device),
             parameters=count_parameters(self.run.method.segmenter(self.setup.nets).net),
             stretches=tuple((s.phase.name, s.start, s.stop - s.start) for s in self.setup.timeline),
@@ -77,6 +84,7 @@ class Trainer:
 
     def _loop(self) -> None:
         state, self.clock, self.saved = self.state, Clock(), time.monotonic()
+        self.forecast.begin()
         with stop_requests(lambda signum: setattr(self, "stop_signal", signum)):
             while state.done < self.run.train.steps:
                 stretch = next(s for s in self.setup.timeline if s.start <= state.done < s.stop)
@@ -92,6 +100,14 @@ class Trainer:
                     raise Interrupted(state.done, self.stop_signal)
         self.save()
 
+    def _conclude(self) -> None:
+        """Say how the run does on validation cases or, where there are none, on those it was trained on."""
+        pool = self.setup.val or self.setup.labelled
+        dice = self.val or self.setup.predictor().dice(pool, self.run.data.classes)
+        outcome = Outcome(dice=dice, cases=len(set(pool.cases)), seen=self.setup.val is None)
+        for listener in self.listeners:
+            listener.on_end(outcome)
+
     def step(self, step: int, stretch: Stretch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """One labelled and one unlabelled batch, through all the method's updates: terms and measures, unread."""
         run, setup, state = self.run, self.setup, self.state
@@ -99,7 +115,8 @@ class Trainer:
         if step == stretch.start:
             run.method.begin_phase(setup.nets, stretch.phase.name)
         if stretch.refreshes_at(step):
-            self.refresh(step)
+            with self.forecast.timing("relabel"):
+                self.refresh(step)
         at, batch = setup.progress(step, stretch), setup.batch(step, state.memory)
         torch.set_flush_denormal(run.accel.flush)  # here alone: NumPy is put out by it
         try:
@@ -139,16 +156,19 @@ class Trainer:
             self._log(stretch, check=check)
         if check:
             looked = Check(step=done, pool=self.setup.shown, predictor=self.setup.predictor())
-            for listener in self.listeners:
-                listener.on_check(looked)
+            with self.forecast.timing("look"):
+                for listener in self.listeners:
+                    listener.on_check(looked)
         due = done % train.save_every == 0 if train.save_every else time.monotonic() - self.saved > 60
         if due and not last:
             self._save_logged(stretch)
 
     def _log(self, stretch: Stretch, *, check: bool = False) -> None:
         run, setup, state = self.run, self.setup, self.state
+        count = len(self.journal.steps)
         terms, measures = self.journal.read()  # waits for the device
-        val = setup.predictor().dice(setup.val, run.data.classes) if check and setup.val else None
+        self.forecast.count_steps(stretch.phase.name, count)
+        val = self._score() if check else None
         record = Record(
             step=state.done,
             phase=stretch.phase.name,
@@ -165,6 +185,13 @@ class Trainer:
             listener.on_record(record)
         if val:
             state.save_best(val["mean"])
+
+    def _score(self) -> dict[str, float] | None:
+        """The Dice of validation cases, where there are some."""
+        if self.setup.val is not None:
+            with self.forecast.timing("score"):
+                self.val = self.setup.predictor().dice(self.setup.val, self.run.data.classes)
+        return self.val
 
     def _save_logged(self, stretch: Stretch) -> None:
         if self.journal.steps:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coranet.data.datasets.folder import read_folder
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
 from coranet.engine.log import Listener
@@ -20,6 +18,7 @@ from coranet.errors import InputError
 from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
 from coranet.methods import METHODS, find_method
+from coranet.runs.exam import Exam, find_exam, find_store_exam, write_store_exam
 from coranet.runs.launch import OnProgress, Say, find_device, make_run
 from coranet.runs.options import Options
 
@@ -27,22 +26,15 @@ SETTINGS = "compare.json"
 """In the folder of a comparison: what all its runs share."""
 
 
+EXAM = "exam"
+"""Beside it, where a store is compared on: what is scored, as files."""
+
+
 class Job(NamedTuple):
     """A row of the table, trained with one seed."""
 
     row: str
     seed: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exam:
-    """What runs are scored on."""
-
-    images: Path
-    labels: Path
-    cases: tuple[str, ...]
-    patients: Mapping[str, str]
-    """Of each case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +96,8 @@ def prepare(
         find_method(parse_row(row)[0])
     if seeds < 1 or not rows:
         raise InputError(f"--methods {methods} --seeds {seeds}: name at least one method, and at least one seed.")
-    exam = find_exam(data, Split.read(options.split) if options.split else None)
+    split = Split.read(options.split) if options.split else None
+    exam = find_store_exam(data, split, out / EXAM) if Store.is_store(data) else find_exam(data, split)
     compare = Compare(data=data, out=out, rows=rows, seeds=seeds, options=options, exam=exam)
     if len(set(map(compare.folder, compare.jobs))) < len(compare.jobs):
         raise InputError(f"--methods {methods}: name each method once; two of these would share a folder.")
@@ -113,6 +106,9 @@ def prepare(
     _, store = make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
     _keep_settings(compare, store.fingerprint)
     write_patients(compare.out, exam.patients)
+    if exam.store:
+        write_store_exam(exam)
+    say(f"Scored are {len(exam.cases)} {exam.kind}.")
     return compare
 
 
@@ -147,37 +143,6 @@ def parse_row(row: str) -> tuple[str, dict[str, str]]:
             raise InputError(f"{row}: write {pair!r} as FIELD=VALUE.")
         settings[name.strip()] = value.strip()
     return method, settings
-
-
-def find_exam(data: Path, split: Split | None) -> Exam:
-    """The split's test cases, or the labelled cases of imagesTs; never one that is trained on.
-
-    Raises:
-        InputError: there are none, they have no label, or they do not lie in one folder.
-    """
-    if Store.is_store(data):
-        raise InputError(f"{data}: a prepared store has no scans to predict. Give the raw folder it was made from.")
-    cases = {case.name: case for case in read_folder(data).cases}
-    trained = {cases[name].patient for name in (split.stored if split else ()) if name in cases}
-    if split and split.test:
-        if unknown := [name for name in split.test if name not in cases or cases[name].label is None]:
-            raise InputError(f"{data}: has no scan or no label of the split's test cases {', '.join(unknown)}.")
-        names = split.test
-    else:
-        names = tuple(name for name, case in cases.items() if case.part == "Ts" and case.label is not None)
-        if not names:
-            raise InputError(
-                f"{data}: has nothing to compare on: no case of imagesTs has a label in labelsTs, and no split lists test "
-                "cases. Give a file with a list named test (--split)."
-            )
-        if shared := [name for name in names if cases[name].patient in trained]:
-            raise InputError(f"The split trains on patients of {', '.join(shared)}. List its test cases under test.")
-    parts = {cases[name].part for name in names}
-    if len(parts) > 1:
-        raise InputError("The split's test cases lie in imagesTr and in imagesTs. Choose them from one of the two.")
-    (part,) = parts
-    patients = {name: cases[name].patient for name in names}
-    return Exam(images=data / f"images{part}", labels=data / f"labels{part}", cases=names, patients=patients)
 
 
 def _keep_settings(compare: Compare, fingerprint: str) -> None:

@@ -12,7 +12,9 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
+from coranet.data.store import Store
 from coranet.engine.checkpoint import BEST
 from coranet.engine.log import Listener
 from coranet.engine.signals import Interrupted, deaf_children, stop_requests
@@ -21,6 +23,7 @@ from coranet.errors import InputError
 from coranet.evaluation import evaluate
 from coranet.files import write_atomically
 from coranet.runs.comparison import Compare, Job
+from coranet.runs.exam import Exam
 from coranet.runs.launch import OnProgress, Say, find_device, train
 
 ERROR = "error.txt"
@@ -98,15 +101,19 @@ def _score(compare: Compare, job: Job, on_progress: OnProgress) -> None:
     for which in (*weights, "last"):  # the last scores are what says that a run is finished
         trained = Trained.load(folder, find_device(compare.options.device), best=which == "best")
         ending = "-best" if which == "best" else ""
-        trained.predict_files(
-            compare.exam.images,
-            folder / f"predictions{ending}",
-            only=compare.exam.cases,
-            masks=True,
-            on_progress=lambda done, total, name: on_progress("predicting", done, total),
-        )
+        _predict(trained, compare.exam, folder / f"predictions{ending}", on_progress)
         scores = evaluate(folder / f"predictions{ending}", compare.exam.labels)
         scores.write_csv(folder / f"scores{ending}.csv")
+
+
+def _predict(trained: Trained, exam: Exam, out: Path, on_progress: OnProgress) -> None:
+    def count(done: int, total: int, name: str) -> None:
+        on_progress("predicting", done, total)
+
+    if exam.store:
+        trained.predict_store(Store.open(exam.store), exam.cases, out, masks=True, on_progress=count)
+    else:
+        trained.predict_files(exam.images, out, only=exam.cases, masks=True, on_progress=count)
 
 
 def attempt_together(compare: Compare, jobs: Sequence[Job], most: int, say: Say) -> dict[Job, str]:

@@ -30,6 +30,7 @@ from coranet.methods import METHODS, find_method, method_name
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
 from coranet.runs.admission import check_classes, check_free, check_same, check_volumes, dims_asked, first_labels
+from coranet.runs.inheritance import Heritage
 from coranet.runs.options import Options
 from coranet.runs.presets import Preset, Scans, choose_dims, describe, find_preset, parameter_note, typical
 
@@ -114,16 +115,18 @@ def make_run(
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> tuple[Run, Store]:
     """The run these options amount to, and the store it trains on."""
+    heritage = Heritage.of(options)
+    options = heritage.completed() if heritage else options
     preset, seed = find_preset(options.preset or "auto"), options.seed or 0
+    inherited = heritage.preparation if heritage else None
     title = method_name(options.method or preset.method)
     method = find_method(title)()
     wanted = dims_asked(options, preset)
     split = Split.read(options.split) if options.split else None
     store, patients = open_store(
         data,
-        lambda extents, channels: preset.prepare(
-            extents, channels, wanted or choose_dims(extents.shapes.median, extents.spacings.median)
-        ),
+        lambda extents, channels: inherited
+        or preset.prepare(extents, channels, wanted or choose_dims(extents.shapes.median, extents.spacings.median)),
         split,
         options.cache,
         say=say,
@@ -147,6 +150,9 @@ def make_run(
         body=options.net,
     )
     run = preset.run(scans, method)
+    if heritage:
+        run = heritage.passed_on(run)
+        say(heritage.in_words(store))
     init = str(options.init.resolve()) if options.init else None
     asked = {"preset": options.preset or "auto", "labelled": options.labelled, "init": init}
     given = {name: value for name, value in asked.items() if value}
@@ -162,6 +168,8 @@ def make_run(
     run.check()
     if options.classes == "binary" and run.classes > 2:
         run = replace(run, method=OneVsRest(inner=run.method, objects=run.classes - 1))
+    if heritage:
+        heritage.check(run)
     if run.net.monai:
         MakeNet(run.net, dims, run.data.channels, run.classes)()  # refused before anything is said of it
     say(_in_words(run, device))

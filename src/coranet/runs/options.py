@@ -67,7 +67,8 @@ class Options(Shared):
     seed: Annotated[int | None, Flag("S", default="0")] = None
     """One seed, one result."""
     init: Annotated[Path | None, Flag("RUN")] = None
-    """Start from another run's weights, for example after labels were corrected."""
+    """Start from another run's weights, for example after labels were corrected. Its settings are taken over, but for those
+    that are given here."""
 
 
 WHERE = frozenset({"device", "cache"})

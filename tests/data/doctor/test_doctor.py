@@ -69,6 +69,23 @@ def test_labels_that_lie_right(tmp_path: Path) -> None:
     assert (report.alignment.turn, report.alignment.votes, report.alignment.clear) == (AS_IT_LIES, 7, True)
 
 
+def test_of_a_single_label_the_doctor_says_how_little_it_is_and_what_it_shows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["doctor", str(folder(tmp_path / "right", count=2))])
+    assert caught.value.code == 0
+    said = capsys.readouterr().out
+    assert "WARNING: labelsTr: labels a single case, which is very little" in said
+    (note,) = (line for line in said.splitlines() if line.startswith("label "))
+    assert re.search(r"c0: .*amount of organ [\d.]+ mL; .*brightness of organ that of \d+ % of the scan", note)
+    assert note.endswith("fits its image best as it lies")
+    flipped = inspect_folder(folder(tmp_path / "flipped", count=2, change=lambda label: label[::-1]))
+    assert "times better flipped along x, which in one case may be chance" in flipped.notes["c0"]
+    assert inspect_folder(folder(tmp_path / "many", count=8)).notes == {}
+    assert not [p for p in inspect_folder(folder(tmp_path / "two", count=3)).problems if "single case" in p.message]
+
+
 def test_flipped_labels_are_a_warning_with_the_way_out(tmp_path: Path) -> None:
     report = inspect_folder(folder(tmp_path, change=lambda label: label[:, ::-1]))
     (problem,) = report.problems

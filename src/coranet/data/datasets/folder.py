@@ -93,15 +93,26 @@ def survey(root: Path) -> tuple[Dataset | None, list[Problem]]:
     return dataset, problems
 
 
-def scan_cases(path: Path, channels: int) -> tuple[Case, ...]:
+def scan_cases(path: Path, channels: int, series: str | None = None) -> tuple[Case, ...]:
     """The cases to predict: one file, or all scans of a folder, with or without channel numbers.
 
-    For several channels, one file of a case stands for them all. A folder of one DICOM series is a case named after it.
+    For several channels, one file of a case stands for them all. A folder of one DICOM series is a case named after it; of
+    several, `series` chooses one by its UID or number.
     """
-    groups, problems = group_channels(_files_to_predict(path, channels), channels)
+    if series is not None and not dicom.holds_dicom(path):
+        raise FileError(path, "holds no DICOM to choose a series from", "Leave out --series, or give a DICOM folder")
+    files = (path,) if series is not None else _files_to_predict(path, channels)
+    inside = () if series is None else (("series", series),)
+    groups, problems = group_channels(files, channels)
     refuse(problems)
     return tuple(
-        Case(name=name, images=tuple(map(source, files)), label=None, part="Ts", patient=patient_of(name))
+        Case(
+            name=name,
+            images=tuple(source(file, *inside) for file in files),
+            label=None,
+            part="Ts",
+            patient=patient_of(name),
+        )
         for name, files in groups.items()
     )
 

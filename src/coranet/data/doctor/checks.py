@@ -85,6 +85,11 @@ def check_dataset(dataset: Dataset, facts: Facts, seen: Mapping[Source, Seen]) -
     elif not facts.unlabelled:
         remedy = "Put scans without a label there too, if you have them"
         yield warning(images, "has no unlabelled case, so training is supervised", remedy)
+    if facts.labelled == 1:
+        message = (
+            "labels a single case, which is very little: no other shape is learnt, and no case is left to score by"
+        )
+        yield warning(labels, message, "Label two or three more, of patients unlike this one")
     for name, share in facts.class_shares.items():
         if facts.labelled and not share:
             yield warning(labels, f"has no voxel of class {name}", "Label one, or drop the class from dataset.json")

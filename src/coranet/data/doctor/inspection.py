@@ -14,6 +14,7 @@ from coranet.data.datasets.folder import PARTS, Case, Dataset
 from coranet.data.datasets.names import scans
 from coranet.data.doctor.checks import check_alignment, check_case, check_dataset
 from coranet.data.doctor.facts import Facts, Seen, gather_facts
+from coranet.data.doctor.label_notes import label_notes
 from coranet.data.doctor.observation import Label, Look, Observation, inspect_case, inspect_file, see_image, see_label
 from coranet.data.doctor.outliers import Oddity, outliers
 from coranet.data.grid import mismatch
@@ -41,6 +42,8 @@ class Report:
     """The cases unlike the others, oddest first."""
     alignment: Verdict | None = None
     """How the labels lie on the images, of the cases where both have one grid."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What can be said of each labelled case alone, where there are too few to compare."""
 
     @property
     def fatal(self) -> bool:
@@ -130,6 +133,7 @@ def conclude(
     problems = [*surveyed, *(problem for one in observations for problem in one.problems)]
     seen = {file: there for one in observations for file, there in one.seen.items()}
     fits = {one.case: one.fits for one in observations if one.fits is not None}
+    traits = {one.case: one.traits for one in observations if one.traits}
     facts = gather_facts(found, seen) if found else None
     alignment = None
     if found and facts:
@@ -144,8 +148,9 @@ def conclude(
         dataset=found,
         problems=tuple(ordered),
         facts=facts,
-        outliers=outliers({one.case: one.traits for one in observations if one.traits}, fits, alignment),
+        outliers=outliers(traits, fits, alignment),
         alignment=alignment,
+        notes=label_notes(traits, fits),
     )
 
 

@@ -22,7 +22,7 @@ from coranet.data.readers import Volume
 
 _ODD = 5.0
 """The z-score from which a case is worth a look; the authors propose 3.5, which hundreds of scans often exceed."""
-_FEWEST = 5
+FEWEST = 5
 """Cases below which there is no saying what is usual."""
 
 
@@ -93,7 +93,7 @@ def outliers(
         found = {case: list(_doubt(fit)) for case, fit in fits.items() if AS_IT_LIES in fit}
     for name in dict.fromkeys(name for case in cases.values() for name in case):
         having = {case: there[name] for case, there in cases.items() if name in there}
-        if len(having) < _FEWEST:
+        if len(having) < FEWEST:
             continue
         values = np.array([trait.value for trait in having.values()])
         median = np.median(values)

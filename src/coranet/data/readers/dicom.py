@@ -25,6 +25,8 @@ from coranet.geometry import Geometry
 ENDINGS = (".dcm", ".dicom", ".ima")
 MARKS = (MARK,)
 
+_CHOOSE = "Give each series a folder, or choose one by its number or UID (`coranet predict --series`)"
+
 
 def read(path: Path, inside: Inside) -> Volume:
     """The volume of a file, or of all files below a folder.
@@ -126,7 +128,7 @@ def _one_series(path: Path, slices: Sequence[DicomSlice], wanted: str | int | No
         for uid, found in every.items()
     )
     asked = "" if wanted is None else f", {'several' if chosen else 'none'} of them {wanted}"
-    raise FileError(path, f"holds {len(every)} series{asked}: {listed}", "Give each series a folder")
+    raise FileError(path, f"holds {len(every)} series{asked}: {listed}", _CHOOSE)
 
 
 def _check_alike(path: Path, slices: Sequence[DicomSlice]) -> None:

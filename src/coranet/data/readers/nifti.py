@@ -23,6 +23,9 @@ from coranet.geometry import Geometry
 ENDINGS = (".nii.gz", ".nii")
 """What a NIfTI file's name may end in."""
 
+_STEPS = 2**16 - 1
+"""Into which probabilities are divided: more than anyone can tell apart, in half the room of float32."""
+
 _GZIP = b"\x1f\x8b"
 _NOT_AS_ANNOUNCED = (ImageFileError, HeaderDataError, WrapStructError, ValueError, OverflowError)
 _DAMAGED = (EOFError, OSError, zlib.error, *_NOT_AS_ANNOUNCED)
@@ -53,9 +56,26 @@ def read(path: Path, inside: Inside | None = None) -> Volume:
         reason = " ".join(str(error).split())
         raise FileError(path, f"is damaged or cut short ({reason})", COPY_AGAIN) from error
     stated = kind.header_class.from_fileobj(BytesIO(content), check=False)
-    flat, array = array.ndim == 2, _three_axes(path, array, _frame(inside or {}))
-    geometry, warnings = _geometry(path, image.affine, array.shape, stated)
-    return Volume(array, geometry, path, flat, warnings=warnings)
+    return _volume(path, array, image.affine, stated, inside or {})
+
+
+def from_nibabel(image: Any, inside: Inside | None = None) -> Volume:
+    """The scan in an image that nibabel has loaded or made: the same that `read` gives of its file.
+
+    Raises:
+        InputError: it has no place in the world, is in colour, or has more than three axes.
+    """
+    path = Path(image.get_filename() or "The image")
+    if image.affine is None:
+        raise FileError(path, "has no affine", "Make it with the affine of its scan")
+    stated = image.header if isinstance(image, _KINDS) else None
+    return _volume(path, _scaled(image.dataobj), np.asarray(image.affine, np.float64), stated, inside or {})
+
+
+def _volume(path: Path, scaled: NDArray[Any], affine: NDArray[np.float64], stated: Any, inside: Inside) -> Volume:
+    array = _three_axes(path, scaled, _frame(inside))
+    geometry, warnings = _geometry(path, affine, array.shape, stated)
+    return Volume(array, geometry, path, scaled.ndim == 2, warnings=warnings)
 
 
 def look(path: Path, inside: Inside) -> Geometry:
@@ -79,15 +99,20 @@ def look(path: Path, inside: Inside) -> Geometry:
     return _geometry(path, affine, array.shape, stated)[0]
 
 
-def write(path: Path, array: NDArray[Any], geometry: Geometry, *, flat: bool = False) -> None:
+def write(
+    path: Path, array: NDArray[Any], geometry: Geometry, *, flat: bool = False, probabilities: bool = False
+) -> None:
     """Write `array` to `path` in one move: a reader finds the old file or the whole new one, never a part.
 
-    Integers are stored as uint8 (int16 or int32 where they need it), other numbers as float32. A fourth axis, such as
-    classes, may follow the three of `geometry`; a `flat` one is written with two. Equal arrays give equal bytes.
+    Integers are stored as uint8 (int16 or int32 where they need it), other numbers as float32, and `probabilities` in steps
+    of 1/65535 as uint16, which the header's slope scales back. A fourth axis, such as classes, may follow the three of
+    `geometry`; a `flat` one is written with two. Equal arrays give equal bytes.
     """
     assert array.shape[:3] == geometry.shape, f"array {array.shape} does not lie on a grid of {geometry.shape}"
-    affine = np.array(geometry.affine)
-    image: Any = nib.Nifti1Image(_as_stored(array[..., 0] if flat else array), affine)
+    affine, array = np.array(geometry.affine), array[..., 0] if flat else array
+    image: Any = nib.Nifti1Image(_in_steps(array) if probabilities else _as_stored(array), affine)
+    if probabilities:
+        image.header.set_slope_inter(1 / _STEPS, 0)
     image.set_sform(affine, code=1)
     image.set_qform(affine, code=1)
     content: bytes = image.to_bytes()
@@ -111,7 +136,7 @@ def _content(path: Path) -> bytes:
 
 def _scaled(stored: Any) -> NDArray[Any]:
     """The voxels as the header scales them. What takes at most 16 bits needs no double precision on the way."""
-    slope, offset = stored.slope, stored.inter
+    slope, offset = getattr(stored, "slope", 1), getattr(stored, "inter", 0)  # an array of its own has none
     if (slope, offset) == (1, 0):
         return np.asanyarray(stored)
     array: NDArray[Any] = stored.get_unscaled()
@@ -153,10 +178,12 @@ def _three_axes(path: Path, array: NDArray[Any], frame: int | None) -> NDArray[A
 def _geometry(
     path: Path, affine: NDArray[np.float64], shape: tuple[int, ...], stated: Any
 ) -> tuple[Geometry, tuple[Problem, ...]]:
-    """The geometry, refused where it gives no spacing; `stated` is the header before nibabel makes zeros ones.
+    """The geometry, refused where it gives no spacing; `stated` is the header before nibabel makes zeros ones, if any.
 
     Some converters, ACDC's among them, write an affine with voxels of 1 mm beside the true spacing.
     """
+    if stated is None:
+        return checked_geometry(path, affine, shape), ()
     zooms = stated["pixdim"][1 : 1 + min(3, int(stated["dim"][0]))].astype(np.float64)
     valid = bool(np.isfinite(zooms).all() and (zooms > 0).all())
     if not valid and stated["sform_code"] <= 0:
@@ -180,3 +207,7 @@ def _as_stored(array: NDArray[Any]) -> NDArray[Any]:
     low, high = int(array.min()), int(array.max())
     fits = (kind for kind in (np.uint8, np.int16, np.int32) if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
     return array.astype(next(fits))
+
+
+def _in_steps(probabilities: NDArray[Any]) -> NDArray[np.uint16]:
+    return np.rint(probabilities.clip(0, 1) * np.float32(_STEPS)).astype(np.uint16)

@@ -16,7 +16,7 @@ from coranet.report.case_slices import choose_cases, cut_case
 from coranet.report.numbers import number
 from coranet.report.paint import TEXT, Panel, Picture, draw_panel, legend, square_around
 from coranet.report.run_files import FinishedRun, read_runs
-from coranet.runs.comparison import find_exam
+from coranet.runs.exam import find_exam
 
 LABELS = ("mean teacher", "CoraNet")
 """In the order of what the figure needs; their runs are of two settings."""

@@ -19,7 +19,7 @@ from coranet.paper.figures.panels import YELLOW, edge, key, name_row, panel_grid
 from coranet.report.case_slices import cut_case
 from coranet.report.paint import UNCERTAIN, Panel, Picture, colour_of, draw_panel, square_around
 from coranet.report.run_files import FinishedRun, read_runs
-from coranet.runs.comparison import find_exam
+from coranet.runs.exam import find_exam
 
 Pair = tuple[FinishedRun, FinishedRun]
 """The conservative model and the radical one."""

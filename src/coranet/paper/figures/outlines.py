@@ -18,7 +18,7 @@ from coranet.report.case_slices import choose_cases, cut_case
 from coranet.report.numbers import number
 from coranet.report.paint import Panel, Picture, draw_panel, square_around
 from coranet.report.run_files import FinishedRun, read_runs
-from coranet.runs.comparison import find_exam
+from coranet.runs.exam import find_exam
 
 TRUTH = "#FF2020"
 COLOURS = {

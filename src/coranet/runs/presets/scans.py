@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+import numpy as np
 import torch
 
 from coranet.data.grid import Grid, through_plane_axis
@@ -70,7 +72,19 @@ def describe(source: str, store: Store, split: Split) -> Data:
         classes={str(value): name for value, name in store.classes.items()},
         preparation=store.preparation,
         unit=spread([store.image(name) for name in split.labelled], settings),
+        volumes=_volumes(store, split.labelled),
     )
+
+
+def _volumes(store: Store, cases: Sequence[str]) -> dict[str, list[float]]:
+    """Millilitres of each class but the background, case by case."""
+    voxels = [np.bincount(store.label(name).ravel(), minlength=len(store.classes)) for name in cases]
+    sizes = [math.prod(Grid.from_json(store.cases[name].grid).spacing) / 1000 for name in cases]
+    return {
+        name: [round(float(counts[value]) * size, 6) for counts, size in zip(voxels, sizes, strict=True)]
+        for value, name in store.classes.items()
+        if value
+    }
 
 
 def epoch_of(scans: Scans, batch: tuple[int, int], images: Callable[[tuple[int, ...]], int]) -> int:
