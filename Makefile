@@ -56,8 +56,8 @@ pages: .venv/.dev  ## write what is generated in README and docs, from results/ 
 docs: .venv/.docs  ## the pages as a site in site/, with every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-mutants: .venv/.dev  ## put small faults into ops, uncertainty, metrics and CoraNet, and count those that tests find (COUNT=100)
-	nice $(BIN)/python benchmarks/mutation.py --count $(or $(COUNT),100) $(if $(AGAINST),--against $(AGAINST))
+mutants: .venv/.dev  ## put small faults into ops, uncertainty, metrics and CoraNet, and count those that tests find (COUNT=60, 15 minutes)
+	nice $(BIN)/python benchmarks/mutation.py --count $(or $(COUNT),60) $(if $(AGAINST),--against $(AGAINST))
 
 clean:
 	rm -rf .venv site

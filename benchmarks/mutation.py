@@ -1,6 +1,6 @@
 """How many small faults the tests find: a seeded sample of mutants of `ops`, `uncertainty`, `metrics` and CoraNet.
 
-python benchmarks/mutation.py --count 100 --against ../before
+python benchmarks/mutation.py --count 60 --against ../before
 
 A first pass over the tests of these rooms notes which of them call which function. A mutant is then judged by the tests that
 call its function, quick ones first, up to the first that fails. With `--against` the same mutants are put into another
@@ -219,7 +219,7 @@ def sample(checkouts: list[Checkout], count: int, seed: int) -> list[Mutant]:
 def main() -> None:
     """Prints each mutant with what became of it, and the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--against", type=Path, help="another checkout, judged by its own tests")
     given = parser.parse_args()
