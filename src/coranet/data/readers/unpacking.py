@@ -1,0 +1,38 @@
+"""Voxels out of a stream, no more of them than its header announces."""
+
+from __future__ import annotations
+
+import gzip
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+from coranet.data.problem import FileError
+from coranet.data.readers.volume import COPY_AGAIN
+
+_PIECE = 2**20
+_MORE = 16 * 2**20
+"""Bytes that may follow the voxels."""
+
+
+def gather(path: Path, stream: BinaryIO | gzip.GzipFile, size: int) -> BytesIO:
+    """The next `size` bytes; of what is packed, all else is unpacked and dropped, since its checksum comes last.
+
+    Raises:
+        FileError: there are fewer, or far more.
+        OSError, EOFError, zlib.error: what is packed is damaged.
+    """
+    content = BytesIO()
+    while (left := size - content.tell()) > 0 and (piece := stream.read(min(left, _PIECE))):
+        content.write(piece)
+    if content.tell() < size:
+        message = f"is damaged or cut short ({content.tell()} bytes of {size} that its header announces)"
+        raise FileError(path, message, COPY_AGAIN)
+    if isinstance(stream, gzip.GzipFile):
+        more = 0
+        while piece := stream.read(_PIECE):
+            more += len(piece)
+            if more > _MORE:
+                raise FileError(path, f"unpacks to far more than the {size} bytes that it announces", COPY_AGAIN)
+    content.seek(0)
+    return content
