@@ -34,7 +34,7 @@ def read_json(path: Path, remedy: str = "Restore the file") -> Any:
 
     Args:
         path: the file.
-        remedy: what helps where it is not there or may not be read.
+        remedy: what helps where it is not there.
 
     Raises:
         JsonError: it is missing, no file, too large, not text, not JSON, or nested too deeply.
@@ -48,10 +48,22 @@ def read_json(path: Path, remedy: str = "Restore the file") -> Any:
     except FileNotFoundError as error:
         raise JsonError(path, "does not exist", remedy) from error
     except OSError as error:
-        raise JsonError(path, f"cannot be read ({error.strerror})", remedy) from error
+        raise JsonError(path, f"cannot be read ({error.strerror})", "Make it a file that you may read") from error
     except UnicodeDecodeError as error:
         raise JsonError(path, "is not text", "Save it as JSON in UTF-8") from error
     return parse_json(text, path)
+
+
+def read_object(path: Path, remedy: str = "Restore the file") -> dict[str, Any]:
+    """The same of a file that must be one object.
+
+    Raises:
+        JsonError: as `read_json`, or it is something else.
+    """
+    content = read_json(path, remedy)
+    if not isinstance(content, dict):
+        raise JsonError(path, "is not a JSON object", remedy)
+    return content
 
 
 def parse_json(text: str, file: Path | str) -> Any:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.process import BaseProcess
 
+from coranet.data.budget import allowing
 from coranet.engine.checkpoint import BEST
 from coranet.engine.log import Listener
 from coranet.engine.signals import Interrupted, deaf_children, stop_requests
@@ -60,7 +61,8 @@ def attempt(
     folder = compare.folder(job)
     (folder / ERROR).unlink(missing_ok=True)
     try:
-        _run(compare, job, listeners, say, on_progress or (lambda what, done, total: None))
+        with allowing(compare.options.max_gb):
+            _run(compare, job, listeners, say, on_progress or (lambda what, done, total: None))
     except Interrupted:
         raise
     except Exception as error:

@@ -19,8 +19,18 @@ from pathlib import Path
 from typing import Literal
 
 from coranet.data.datasets.description import Description, read_description
+from coranet.data.datasets.label_maps import refuse_labels
 from coranet.data.datasets.manifest import Manifest
-from coranet.data.datasets.names import case_and_channel, group_channels, patient_of, scans, stem, strangers
+from coranet.data.datasets.names import (
+    case_and_channel,
+    group_channels,
+    nearly_same,
+    patient_of,
+    scans,
+    stem,
+    strangers,
+)
+from coranet.data.listing import entries
 from coranet.data.problem import FileError, Problem, fatal, warning
 from coranet.data.readers import READERS, Source, dicom, ending_of, label_source, source
 from coranet.errors import InputError
@@ -97,8 +107,14 @@ def scan_cases(path: Path, channels: int) -> tuple[Case, ...]:
     """The cases to predict: one file, or all scans of a folder, with or without channel numbers.
 
     For several channels, one file of a case stands for them all. A folder of one DICOM series is a case named after it.
+
+    Raises:
+        InputError: there is no scan, a channel is missing, or label maps lie among the scans.
     """
-    groups, problems = group_channels(_files_to_predict(path, channels), channels)
+    files = _files_to_predict(path, channels)
+    if path.is_dir():
+        refuse_labels(path, files)
+    groups, problems = group_channels(files, channels)
     refuse(problems)
     return tuple(
         Case(name=name, images=tuple(map(source, files)), label=None, part="Ts", patient=patient_of(name))
@@ -116,7 +132,8 @@ def _files_to_predict(path: Path, channels: int) -> tuple[Path, ...]:
             return (path,)
         if files:
             return files
-        inner = [folder.name for folder in sorted(path.iterdir()) if scans(folder)]
+        inner = [folder.name for folder in entries(path) if scans(folder)]
+        inner = [name for name in inner if name in ("imagesTr", "imagesTs")] or inner
         remedy = f"Give one of its folders: {', '.join(inner)}" if inner else "Give a scan, or a folder with scans"
         raise FileError(path, "holds no scan", remedy)
     if not path.exists():
@@ -133,9 +150,9 @@ def _not_a_folder(root: Path) -> Problem | None:
         return fatal(root, "does not exist", "Check the path")
     if not root.is_dir():
         return fatal(root, "is not a folder", "Give the folder that holds dataset.json and imagesTr")
-    if not any(root.iterdir()):
+    if not (there := entries(root)):
         return fatal(root, "is empty", "Put dataset.json, imagesTr and labelsTr into it")
-    inner = [folder.name for folder in sorted(root.iterdir()) if (folder / "dataset.json").is_file()]
+    inner = [folder.name for folder in there if (folder / "dataset.json").is_file()]
     if inner and not (root / "dataset.json").exists():
         return fatal(root, "has no dataset.json, but folders in it have", f"Give one of them: {', '.join(inner)}")
     return None
@@ -178,7 +195,8 @@ def _survey_part(root: Path, part: Part, description: Description) -> tuple[list
 def _wrong_names(root: Path, cases: list[Case], description: Description) -> list[Problem]:
     """Names that mean two cases, and names that mean none."""
     trained = {case.name for case in cases if case.part == "Tr"}
-    problems = [
+    problems = nearly_same({case.name: case.images[0].path for case in cases})
+    problems += [
         fatal(case.images[0].path, "has the name of a case of imagesTr", "Rename one of the two, and its label")
         for case in cases
         if case.part == "Ts" and case.name in trained

@@ -74,7 +74,8 @@ def source(path: Path, *inside: tuple[str, str | int]) -> Source:
     Raises:
         InputError: there is no such file, or no reader takes it.
     """
-    return Source(path=path, reader=format_of(path), inside=inside)
+    with guarded(path, "a scan"):
+        return Source(path=path, reader=format_of(path), inside=inside)
 
 
 def label_source(path: Path) -> Source:

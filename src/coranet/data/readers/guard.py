@@ -25,6 +25,9 @@ def guarded(path: Path, reader: str) -> Iterator[None]:
     except MemoryError as error:
         remedy = "Close other programs, or check that its header states the true size"
         raise FileError(path, "does not fit into memory", remedy) from error
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise FileError(path, f"cannot be read ({reason})", "Make it a file that you may read") from error
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         message = f"cannot be read as {reader}: damaged or cut short ({type(error).__name__}: {reason})"

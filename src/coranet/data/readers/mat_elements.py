@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import struct
-import zlib
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from coranet.data.budget import claim
 from coranet.data.problem import FileError
+from coranet.data.readers.unpacking import inflate
 from coranet.data.readers.volume import COPY_AGAIN
 
 _PACKED, _MATRIX = 15, 14
@@ -21,7 +21,6 @@ _CELL, _NUMBERS = 1, range(6, 16)
 """Classes of arrays."""
 _HEADER = 128
 _DEEPEST = 8
-_PIECE = 2**20
 
 
 class _Element(NamedTuple):
@@ -103,11 +102,8 @@ def check_elements(path: Path, file: BinaryIO, size: int) -> None:
 
 
 def _unpacked(path: Path, file: BinaryIO, length: int, total: int, size: int) -> bytearray:
-    content, inflater = bytearray(), zlib.decompressobj()
-    while length > 0 and not inflater.eof and (packed := file.read(min(length, _PIECE // 8))):
-        length -= len(packed)
-        while packed and not inflater.eof:
-            content += inflater.decompress(packed, _PIECE)
-            claim(path, total + len(content), size)
-            packed = inflater.unconsumed_tail
+    content = bytearray()
+    for piece in inflate(file, length):
+        content += piece
+        claim(path, total + len(content), size)
     return content

@@ -6,7 +6,6 @@ import gzip
 import math
 import os
 import zlib
-from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,7 +27,7 @@ ENDINGS = (".nii.gz", ".nii")
 """What a NIfTI file's name may end in."""
 
 _GZIP = b"\x1f\x8b"
-_HEADER = 540
+_LONGEST = 540
 """Bytes of the longer of the two headers."""
 _NOT_AS_ANNOUNCED = (ImageFileError, HeaderDataError, WrapStructError, ValueError, OverflowError)
 _DAMAGED = (EOFError, OSError, zlib.error, *_NOT_AS_ANNOUNCED)
@@ -49,8 +48,7 @@ def read(path: Path, inside: Inside | None = None) -> Volume:
             packed = _check_packed(path, file)
             stream = gzip.GzipFile(fileobj=file) if packed else file
             kind, start = _start(stream)
-            header = kind.header_class.from_fileobj(BytesIO(start))
-            size = _claim(path, header, packed)
+            size = _claim(path, kind.header_class(start), packed)
             stream.seek(0)
             image: Any = kind.from_stream(gather(path, stream, size))
         array = _scaled(image.dataobj)
@@ -61,7 +59,7 @@ def read(path: Path, inside: Inside | None = None) -> Volume:
     except _DAMAGED as error:
         reason = " ".join(str(error).split())
         raise FileError(path, f"is damaged or cut short ({reason})", COPY_AGAIN) from error
-    stated = kind.header_class.from_fileobj(BytesIO(start), check=False)
+    stated = kind.header_class(start, check=False)
     flat, array = array.ndim == 2, _three_axes(path, array, _frame(inside or {}))
     geometry, warnings = _geometry(path, image.affine, array.shape, stated)
     return Volume(array, geometry, path, flat, warnings=warnings)
@@ -76,8 +74,7 @@ def look(path: Path, inside: Inside) -> Geometry:
     try:
         with opened(path) as file:
             kind, start = _start(gzip.GzipFile(fileobj=file) if path.name.lower().endswith(".gz") else file)
-        header = kind.header_class.from_fileobj(BytesIO(start))
-        stated = kind.header_class.from_fileobj(BytesIO(start), check=False)
+        header, stated = kind.header_class(start), kind.header_class(start, check=False)
         affine, shape = header.get_best_affine(), _shape(header)
     except FileError:
         raise
@@ -122,8 +119,9 @@ def _check_packed(path: Path, file: BinaryIO) -> int:
 
 def _start(stream: BinaryIO | gzip.GzipFile) -> tuple[Any, bytes]:
     """Which NIfTI it is, and the bytes of its header."""
-    start = stream.read(_HEADER)
-    return next(kind for kind in _KINDS if kind.header_class.may_contain_header(start)), start
+    start = stream.read(_LONGEST)
+    kind = next(kind for kind in _KINDS if kind.header_class.may_contain_header(start))
+    return kind, start[: kind.header_class.template_dtype.itemsize]
 
 
 def _shape(header: Any) -> tuple[int, ...]:

@@ -1,8 +1,10 @@
-"""Voxels out of a stream, no more of them than its header announces."""
+"""Bytes out of what is packed, piece by piece: no more of them than announced, or than there is room for."""
 
 from __future__ import annotations
 
 import gzip
+import zlib
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -36,3 +38,17 @@ def gather(path: Path, stream: BinaryIO | gzip.GzipFile, size: int) -> BytesIO:
                 raise FileError(path, f"unpacks to far more than the {size} bytes that it announces", COPY_AGAIN)
     content.seek(0)
     return content
+
+
+def inflate(stream: BinaryIO, length: int, bits: int = zlib.MAX_WBITS) -> Iterator[bytes]:
+    """What the next `length` bytes of a stream unpack to.
+
+    Raises:
+        zlib.error: they are damaged.
+    """
+    inflater = zlib.decompressobj(bits)
+    while length > 0 and not inflater.eof and (packed := stream.read(min(length, _PIECE // 16))):
+        length -= len(packed)
+        while packed and not inflater.eof:
+            yield inflater.decompress(packed, _PIECE)
+            packed = inflater.unconsumed_tail
