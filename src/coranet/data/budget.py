@@ -61,12 +61,13 @@ class Budget:
             raise InputError(f"{VARIABLE}={text}: give a number of gigabytes, such as 8.") from error
 
 
-_BUDGET: ContextVar[Budget] = ContextVar("budget", default=Budget())
+_BUDGET: ContextVar[Budget] = ContextVar("budget")
+_PLAIN = Budget()
 
 
 def current_budget(sharers: int = 1) -> Budget:
     """The one that holds here, for so many processes that read at the same time."""
-    return replace(_BUDGET.get(), sharers=sharers)
+    return replace(_BUDGET.get(_PLAIN), sharers=sharers)
 
 
 def adopt(budget: Budget) -> None:
@@ -81,7 +82,7 @@ def allowing(gigabytes: float | None) -> Iterator[None]:
     Raises:
         InputError: that is no number of gigabytes.
     """
-    budget = _BUDGET.get()
+    budget = _BUDGET.get(_PLAIN)
     if gigabytes is not None:
         budget = replace(budget, asked=_checked(gigabytes, f"--max-gb {gigabytes:g}"))
     token = _BUDGET.set(budget)
@@ -104,7 +105,7 @@ def claim(file: Path, size: int, packed: int | None = None) -> None:
     """
     if size <= ALWAYS:
         return
-    budget = _BUDGET.get()
+    budget = _BUDGET.get(_PLAIN)
     gigabytes, needed = budget.gigabytes, max(1, math.ceil(COPIES * size / 1e8) / 10)
     trusted = f"add --max-gb {math.ceil(needed)} if you trust it (in Python {VARIABLE}={math.ceil(needed)})"
     if gigabytes is None and packed is not None:
@@ -151,5 +152,6 @@ def _checked(gigabytes: float, where: str) -> float:
 def _in_words(size: int) -> str:
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if size >= factor:
-            return f"{size / factor:.3g} {unit}" if size < 1e15 else f"{size // factor:,} {unit}"
+            number = size / factor
+            return f"{number:,.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"
     return f"{size} bytes"

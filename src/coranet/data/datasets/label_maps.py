@@ -12,9 +12,7 @@ from coranet.data.datasets.names import stem
 from coranet.data.problem import FileError
 from coranet.data.readers import label_source
 
-WORDS = frozenset(
-    "label labels mask masks seg segmentation segmentations gt truth groundtruth annotation manual uncertain".split()
-)
+WORDS = frozenset({"label", "labels", "mask", "masks", "seg", "segmentation", "gt", "truth", "manual", "uncertain"})
 """What names of label maps have in them."""
 
 _VALUES = 64

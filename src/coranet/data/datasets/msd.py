@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from coranet.data.datasets.description import Description, read_description, read_dataset_json
+from coranet.data.datasets.description import Description, read_dataset_json, read_description
 from coranet.data.datasets.folder import PARTS, Case, Part, survey
 from coranet.data.datasets.names import case_and_channel, patient_of, scans, stem
 from coranet.data.datasets.tree import Survey, surveyed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,10 +160,7 @@ class _Stream(BufferedReader):
         """
         content = super().read(size)
         if size is None or size < 0:
-            total = 0
-            for piece in inflate(BytesIO(content), len(content), -zlib.MAX_WBITS):
-                total += len(piece)
-                claim(Path(self.name), total, len(content))
+            deque(inflate(Path(self.name), BytesIO(content), len(content), -zlib.MAX_WBITS), maxlen=0)
         return content
 
 

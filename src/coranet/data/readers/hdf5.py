@@ -73,7 +73,7 @@ def array_of(path: Path, item: Any) -> NDArray[Any]:
     if item.external or item.is_virtual:
         others = [name for name, *_ in item.external or ()] or [source.file_name for source in item.virtual_sources()]
         message = f"keeps the voxels of {item.name} in another file ({others[0]})"
-        raise FileError(path, message, "Save them in this one: other files are not opened")
+        raise FileError(path, message, "Save them in this one: others are not opened")
     pieces = math.prod(item.chunks or ()) * item.dtype.itemsize
     claim(path, max(math.prod(item.shape) * item.dtype.itemsize, pieces), item.id.get_storage_size())
     array: NDArray[Any] = np.asarray(item[()])
@@ -89,15 +89,14 @@ def opened_hdf5(path: Path) -> Iterator[Any]:
     """
     import h5py
 
-    def check(name: str | bytes, link: Any) -> None:
-        if isinstance(link, h5py.ExternalLink):
-            message = f"has a link {name!r} to another file ({link.filename})"
-            raise FileError(path, message, "Copy what is meant into this one: other files are not opened")
+    def leads_out(name: str | bytes, link: Any) -> str | None:
+        return f"{name!r} to another file ({link.filename})" if isinstance(link, h5py.ExternalLink) else None
 
     check_file(path)
     try:
         with h5py.File(path, "r", locking=False) as file:
-            file.visititems_links(check)
+            if link := file.visititems_links(leads_out):
+                raise FileError(path, f"has a link {link}", "Copy what is meant into this one: others are not opened")
             yield file
     except (InputError, MemoryError):
         raise

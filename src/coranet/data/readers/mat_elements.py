@@ -11,7 +11,6 @@ import struct
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from coranet.data.budget import claim
 from coranet.data.problem import FileError
 from coranet.data.readers.unpacking import inflate
 from coranet.data.readers.volume import COPY_AGAIN
@@ -19,6 +18,8 @@ from coranet.data.readers.volume import COPY_AGAIN
 _PACKED, _MATRIX = 15, 14
 _CELL, _NUMBERS = 1, range(6, 16)
 """Classes of arrays."""
+_CLASS = 16
+"""Where an array states its class."""
 _HEADER = 128
 _DEEPEST = 8
 
@@ -87,23 +88,16 @@ def check_elements(path: Path, file: BinaryIO, size: int) -> None:
         struct.error, zlib.error: it is damaged.
     """
     start = file.read(_HEADER)
-    order, total = ("<" if start[126:128] == b"IM" else ">"), 0
+    order = "<" if start[126:128] == b"IM" else ">"
     while len(tag := file.read(8)) == 8:
         kind, length = struct.unpack(f"{order}II", tag)
         after = file.tell() + length
-        if kind == _PACKED:
-            content = _unpacked(path, file, length, total, size)
-            total += len(content)
-        else:
-            content = tag + file.read(min(length, size))
-        if len(content) > 16 and content[16 if order == "<" else 19] == _CELL:
+        pieces = inflate(path, file, length) if kind == _PACKED else iter([tag + file.read(min(length, size))])
+        content = bytearray(next(pieces, b""))
+        is_cell = len(content) > _CLASS and content[_CLASS if order == "<" else _CLASS + 3] == _CELL
+        for piece in pieces:
+            if is_cell:
+                content += piece
+        if is_cell:
             Elements(path, memoryview(content), order).check_matrix()
         file.seek(after)
-
-
-def _unpacked(path: Path, file: BinaryIO, length: int, total: int, size: int) -> bytearray:
-    content = bytearray()
-    for piece in inflate(file, length):
-        content += piece
-        claim(path, total + len(content), size)
-    return content

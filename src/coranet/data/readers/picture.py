@@ -46,8 +46,9 @@ def read(path: Path, inside: Inside) -> Volume:
     except (FileError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
+        most = f"{2 * (Image.MAX_IMAGE_PIXELS or 0):,}"
         remedy = "Cut it into tiles, or save it as NIfTI"
-        raise FileError(path, f"has more pixels than a picture may have ({error})", remedy) from error
+        raise FileError(path, f"has more than {most} pixels, the most that a picture may have", remedy) from error
     except Exception as error:  # Pillow raises whatever the parts that it calls do
         reason = " ".join(str(error).split())
         raise FileError(path, f"is no picture, damaged or cut short ({reason})", COPY_AGAIN) from error

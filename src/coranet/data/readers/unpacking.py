@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+from coranet.data.budget import claim
 from coranet.data.problem import FileError
 from coranet.data.readers.volume import COPY_AGAIN
 
@@ -40,15 +41,19 @@ def gather(path: Path, stream: BinaryIO | gzip.GzipFile, size: int) -> BytesIO:
     return content
 
 
-def inflate(stream: BinaryIO, length: int, bits: int = zlib.MAX_WBITS) -> Iterator[bytes]:
-    """What the next `length` bytes of a stream unpack to.
+def inflate(path: Path, stream: BinaryIO, length: int, bits: int = zlib.MAX_WBITS) -> Iterator[bytes]:
+    """What the next `length` bytes of a file's stream unpack to, as long as there is room for all of it.
 
     Raises:
+        FileError: there is not.
         zlib.error: they are damaged.
     """
-    inflater = zlib.decompressobj(bits)
-    while length > 0 and not inflater.eof and (packed := stream.read(min(length, _PIECE // 16))):
-        length -= len(packed)
+    inflater, total, taken = zlib.decompressobj(bits), 0, 0
+    while taken < length and not inflater.eof and (packed := stream.read(min(length - taken, _PIECE // 16))):
+        taken += len(packed)
         while packed and not inflater.eof:
-            yield inflater.decompress(packed, _PIECE)
+            piece = inflater.decompress(packed, _PIECE)
+            total += len(piece)
+            claim(path, total, taken)
+            yield piece
             packed = inflater.unconsumed_tail
