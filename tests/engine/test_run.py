@@ -97,7 +97,7 @@ def test_broken_run_files_are_named(tmp_path):
     with pytest.raises(InputError, match=r"holds no run \(no run.json\)"):
         Run.read(tmp_path)
     (tmp_path / "run.json").write_text("{")
-    with pytest.raises(InputError, match=r"run.json: broken JSON"):
+    with pytest.raises(InputError, match=r"run.json: is not valid JSON"):
         Run.read(tmp_path)
     (tmp_path / "run.json").write_text("[]")
     with pytest.raises(InputError, match="not a run"):

@@ -120,7 +120,7 @@ def test_a_full_disk_under_the_log_is_said_in_one_message(scans, small, tmp_path
     [
         (b"{}", "Run needs data, split, train"),
         (b'{"method_source": "a.py:B"}', "Run needs data"),
-        (b"\xff\xfe", "broken JSON"),
+        (b"\xff\xfe", "run.json: is not text"),
     ],
 )
 def test_broken_runs_are_refused_in_words(tmp_path, content, message):

@@ -25,6 +25,7 @@ from coranet.cli.split import SplitVerb
 from coranet.cli.train import TrainVerb
 from coranet.data.prepare.preparation import Intensity
 from coranet.errors import InputError
+from coranet.file_names import printable
 from coranet.version import __version__
 
 __all__ = ["VERBS", "main"]
@@ -106,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         sys.exit(verb())
     except InputError as error:
-        sys.stderr.write(f"coranet: {error}\n")
+        sys.stderr.write(f"coranet: {printable(error, lines=True)}\n")
         sys.exit(1)
     except KeyboardInterrupt:
         sys.stderr.write("coranet: stopped.\n")

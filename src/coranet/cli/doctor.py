@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from coranet.cli.parsing import MaxGb
+from coranet.data.budget import within_budget
+
 if TYPE_CHECKING:
     from coranet.data.doctor.inspection import Facts, OnCase, Report
     from coranet.report.overlay import CaseRow
@@ -26,7 +29,10 @@ class DoctorVerb:
     """How the folder is laid out: folder, acdc, left_atrium, pancreas_ct, endocardium, sunnybrook, msd or h5."""
     overlay: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Also write a page of pictures there, overlay.html: each case with its label's edges, unusual ones first."""
+    max_gb: MaxGb = None
+    """Memory that one scan may take while it is read."""
 
+    @within_budget
     def __call__(self) -> int:
         """Look."""
         from coranet.cli.show import counting, output

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from coranet.cli.parsing import MaxGb
+from coranet.data.budget import within_budget
 from coranet.files import make_folder
 
 if TYPE_CHECKING:
@@ -36,7 +38,10 @@ class EvaluateVerb:
     calibration: bool = False
     """Also measure whether uncertainty lies where the mistakes are, from the maps that `coranet predict --scores
     --probabilities` writes beside PREDICTIONS; with --out beside it as <name>_calibration.csv."""
+    max_gb: MaxGb = None
+    """Memory that one scan may take while it is read."""
 
+    @within_budget
     def __call__(self) -> int:
         """Score."""
         from coranet.cli.show import say, write_json

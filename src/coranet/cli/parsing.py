@@ -26,6 +26,9 @@ REGISTRY = ConstructorRegistry()
 FLAT: Any = tyro.conf.arg(name="")
 """A field whose own fields are options beside the others."""
 
+MaxGb = Annotated[float | None, tyro.conf.arg(metavar="GB", help_behavior_hint="(default: half of what is free)")]
+"""The option `--max-gb` of a verb that reads scans."""
+
 
 @REGISTRY.struct_rule
 def _options(info: StructTypeInfo) -> StructConstructorSpec | None:

@@ -8,6 +8,9 @@ from typing import Annotated, Literal
 
 import tyro
 
+from coranet.cli.parsing import MaxGb
+from coranet.data.budget import within_budget
+
 
 @dataclass(frozen=True, kw_only=True)
 class PredictVerb:
@@ -59,7 +62,10 @@ class PredictVerb:
         None
     )
     """cpu, cuda or cuda:1."""
+    max_gb: MaxGb = None
+    """Memory that one scan may take while it is read."""
 
+    @within_budget
     def __call__(self) -> int:
         """Predict."""
         from coranet.cli.show import counting, say

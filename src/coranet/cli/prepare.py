@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.constructors import StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
-from coranet.cli.parsing import FLAT, REGISTRY, option_fields
+from coranet.cli.parsing import FLAT, REGISTRY, MaxGb, option_fields
+from coranet.data.budget import within_budget
 from coranet.data.prepare.preparation import Intensity, Preparation
 from coranet.errors import InputError
 
@@ -90,8 +91,11 @@ class PrepareVerb:
     """Cases that are prepared at a time. The store is the same for any N."""
     allow_gaps: bool = False
     """Fill slices that are missing from a DICOM series from their neighbours."""
+    max_gb: MaxGb = None
+    """Memory that one scan may take while it is read."""
     changes: Annotated[Changes, FLAT]
 
+    @within_budget
     def __call__(self) -> int:
         """Prepare."""
         import time

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from coranet.file_names import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-console = Console(stderr=True, highlight=False)
-output = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
+
+class QuietConsole(Console):
+    """A console on which names of files and cases cannot give orders to the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Every text that is printed comes this way, also from the cells of a table."""
+        return super().render_str(printable(text, lines=True), **options)
+
+
+console = QuietConsole(stderr=True, highlight=False)
+output = QuietConsole(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
 
 
 def duration(seconds: float) -> str:

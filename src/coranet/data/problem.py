@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from coranet.errors import InputError
+from coranet.file_names import printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +20,7 @@ class Problem:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.message}. {self.remedy}."
+        return printable(f"{self.file}: {self.message}. {self.remedy}.")
 
 
 def fatal(file: Path | str, message: str, remedy: str) -> Problem:

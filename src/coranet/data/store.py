@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coranet.errors import InputError
+from coranet.json_files import JsonError, read_object
 
 FORMAT = "coranet-store-3"
 
@@ -82,9 +83,10 @@ class Store:
     def open(cls, path: Path) -> Store:
         """Read a store's index, and check that its files are whole."""
         try:
-            index = json.loads((path / "index.json").read_text())
-        except (OSError, ValueError) as error:  # ValueError: neither text nor JSON
-            raise InputError(f"{path}: not a prepared store ({error}). Give the raw folder instead.") from error
+            index = read_object(path / "index.json", "Prepare the scans again")
+        except JsonError as error:
+            message = f"{path}: not a prepared store (index.json {error.message}). Give the raw folder instead."
+            raise InputError(message) from error
         if index.get("format") != FORMAT:
             raise InputError(f"{path}: a store of another format ({index.get('format')}). Prepare it again.")
         store = cls(path, index)

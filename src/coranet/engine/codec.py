@@ -102,7 +102,7 @@ def _override(value: Any, path: str, text: str, where: str) -> Any:
 def _read(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, or brackets without end
         return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 

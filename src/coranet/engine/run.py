@@ -18,6 +18,7 @@ from coranet.errors import InputError
 from coranet.feed.augmentation import Augment
 from coranet.feed.windows import Slices, Window
 from coranet.files import write_atomically
+from coranet.json_files import read_json
 from coranet.methods import Method
 from coranet.methods.coranet import CoraNet
 from coranet.nets import NETS, Net
@@ -166,14 +167,9 @@ class Run:
         file = folder / "run.json"
         if not folder.exists():
             raise InputError(f"{folder}: no such folder. A run is the folder that `coranet train --out` made.")
-        try:
-            content = json.loads(file.read_text())
-        except OSError as error:
-            raise InputError(
-                f"{folder}: holds no run (no run.json). Give the folder that `coranet train --out` made."
-            ) from error
-        except ValueError as error:
-            raise InputError(f"{file}: broken JSON ({error}). Restore the file, or train again.") from error
+        if not file.exists():
+            raise InputError(f"{folder}: holds no run (no run.json). Give the folder that `coranet train --out` made.")
+        content = read_json(file)
         if not isinstance(content, dict) or not isinstance(content.get("method", {}), dict):
             raise InputError(f"{file}: not a run.")
         if content.get("method_source"):

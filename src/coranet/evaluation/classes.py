@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coranet.data.datasets.description import read_classes, read_json
+from coranet.data.datasets.description import read_classes, read_dataset_json
 from coranet.data.prepare.cases import label_values
 from coranet.data.problem import FileError
 from coranet.data.readers import Volume, label_source
@@ -21,7 +21,7 @@ def declared_classes(predictions: Path, labels: Path) -> Classes | None:
     beside, with_predictions = (path if path.is_dir() else path.parent for path in (labels, predictions))
     for folder in (beside, beside.resolve().parent, with_predictions):
         if (path := folder / "dataset.json").exists():
-            return {value: name for value, name in read_classes(path, read_json(path)).items() if value != 0}
+            return {value: name for value, name in read_classes(path, read_dataset_json(path)).items() if value != 0}
     return None
 
 

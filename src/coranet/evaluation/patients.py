@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from coranet.files import write_atomically
+from coranet.json_files import read_object
 
 PATIENTS = "patients.json"
 """In the folder of a comparison: the patient of each test case."""
@@ -20,5 +21,5 @@ def write_patients(folder: Path, patients: Mapping[str, str]) -> None:
 def read_patients(folder: Path) -> dict[str, str]:
     """What was written; nothing where it was not, and names of cases have to tell."""
     file = folder / PATIENTS
-    kept: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return kept
+    written = read_object(file) if file.exists() else {}
+    return {case: str(patient) for case, patient in written.items()}

@@ -6,12 +6,12 @@ Such a folder is made by `coranet compare` or `coranet demo`, or by hand: every 
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from coranet.json_files import read_object
 from coranet.report.run_files import SCORES, Json, read_run
 
 _SEED = re.compile(r"(?P<row>.+)-seed(?P<seed>\d+)")
@@ -77,7 +77,7 @@ def read_comparison(folder: Path) -> ComparisonFolder:
 
 def scans_of(folder: Path) -> Path | None:
     """The folder of scans that `coranet compare` was given."""
-    settings: Json = json.loads(text) if (text := _text(folder / "compare.json")) else {}
+    settings: Json = read_object(folder / "compare.json") if (folder / "compare.json").exists() else {}
     return Path(settings["data"]) if "data" in settings else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +12,7 @@ from coranet.data.datasets.names import patient_of
 from coranet.data.problem import FileError
 from coranet.evaluation import Scores
 from coranet.evaluation.patients import read_patients
+from coranet.json_files import JsonError, parse_json, read_object
 
 Json = dict[str, Any]
 
@@ -137,9 +137,13 @@ def read_json(file: Path) -> Json:
 def _read_lines(file: Path, *, whole: bool, remedy: str = _TRAINED) -> tuple[Json, ...]:
     """The JSON of a file, or of each of its lines; a last line that has no end is still being written."""
     try:
-        text = file.read_text(encoding="utf-8")
-        return tuple(json.loads(part) for part in ([text] if whole else text.split("\n")[:-1]))
+        if whole:
+            return (read_object(file),)
+        return tuple(parse_json(part, file) for part in file.read_text(encoding="utf-8").split("\n")[:-1])
     except OSError as error:
         raise FileError(file, f"cannot be read ({error.strerror})", remedy) from error
+    except JsonError as error:
+        missing = isinstance(error.__cause__, OSError)
+        raise FileError(file, error.message if missing else f"is broken JSON ({error.message})", remedy) from error
     except ValueError as error:
         raise FileError(file, f"is broken JSON ({error})", remedy) from error

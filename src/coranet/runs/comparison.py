@@ -17,6 +17,7 @@ from coranet.engine.log import Listener
 from coranet.errors import InputError
 from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
+from coranet.json_files import read_object
 from coranet.methods import METHODS, find_method
 from coranet.runs.exam import Exam, find_exam, find_store_exam, write_store_exam
 from coranet.runs.launch import OnProgress, Say, find_device, make_run
@@ -151,7 +152,7 @@ def _keep_settings(compare: Compare, fingerprint: str) -> None:
     Scans may have been moved since, as long as they are the same.
     """
     options, file = compare.options, compare.out / SETTINGS
-    apart = ("method", "seed", "device", "cache", "save_every")
+    apart = ("method", "seed", "device", "cache", "save_every", "max_gb")
     shared = {name: value for name, value in asdict(options).items() if name not in apart} | {
         "data": str(compare.data.resolve()),
         "fingerprint": fingerprint,
@@ -160,7 +161,7 @@ def _keep_settings(compare: Compare, fingerprint: str) -> None:
     }
     mine: dict[str, Any] = json.loads(json.dumps(shared, default=str))
     if file.exists():
-        begun = json.loads(file.read_text(encoding="utf-8"))
+        begun = read_object(file, "Delete it, and give the same command again")
         changed = [name for name in mine if mine[name] != begun.get(name)]
         if "data" not in changed or "fingerprint" not in changed:  # in the same place, or the same scans
             changed = [name for name in changed if name not in ("data", "fingerprint")]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from coranet.data.budget import allowing
 from coranet.data.store import Store
 from coranet.engine.checkpoint import BEST
 from coranet.engine.log import Listener
@@ -63,7 +64,8 @@ def attempt(
     folder = compare.folder(job)
     (folder / ERROR).unlink(missing_ok=True)
     try:
-        _run(compare, job, listeners, say, on_progress or (lambda what, done, total: None))
+        with allowing(compare.options.max_gb):
+            _run(compare, job, listeners, say, on_progress or (lambda what, done, total: None))
     except Interrupted:
         raise
     except Exception as error:

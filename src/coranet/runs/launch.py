@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from coranet.data.budget import allowing
 from coranet.data.datasets.names import patient_of
 from coranet.data.doctor.intake import Intake, take_in
 from coranet.data.prepare.extents import Extents
@@ -68,7 +69,12 @@ def train(
         check_same(run, options)
         settings = decode(Preparation, run.data.preparation, "preparation")
         store, _ = open_store(
-            data, lambda extents, channels: settings, run.split, options.cache, on_progress=on_progress
+            data,
+            lambda extents, channels: settings,
+            run.split,
+            options.cache,
+            max_gb=options.max_gb,
+            on_progress=on_progress,
         )
         if store.fingerprint != run.data.fingerprint:
             raise InputError(
@@ -129,6 +135,7 @@ def make_run(
         or preset.prepare(extents, channels, wanted or choose_dims(extents.shapes.median, extents.spacings.median)),
         split,
         options.cache,
+        max_gb=options.max_gb,
         say=say,
         on_progress=on_progress,
     )
@@ -225,6 +232,7 @@ def open_store(
     split: Split | None,
     cache: Path | None,
     *,
+    max_gb: float | None = None,
     say: Say = lambda message: None,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> tuple[Store, dict[str, str]]:
@@ -252,7 +260,8 @@ def open_store(
         say=say,
         on_progress=on_progress,
     )
-    path, dataset, _ = take_in(intake)
+    with allowing(max_gb):
+        path, dataset, _ = take_in(intake)
     return Store.open(path), {case.name: case.patient for case in dataset.cases}
 
 

@@ -45,6 +45,8 @@ class Shared:
     """cpu, cuda or cuda:1."""
     cache: Annotated[Path | None, Flag("DIR", default="the user's cache")] = None
     """Where prepared scans are kept."""
+    max_gb: Annotated[float | None, Flag("GB", default="half of what is free")] = None
+    """Memory that one scan may take while it is read."""
     overrides: Annotated[tuple[tuple[str, str], ...], Flag("KEY=VALUE", name="set", repeat=True)] = ()
     """Any field of the run, such as method.regions.alpha=2 or net.width=32."""
 
@@ -71,5 +73,5 @@ class Options(Shared):
     that are given here."""
 
 
-WHERE = frozenset({"device", "cache"})
+WHERE = frozenset({"device", "cache", "max_gb"})
 """Options that say where a run runs, and not what it is."""

@@ -193,7 +193,7 @@ def test_a_wrong_description(tmp_path: Path, description: Any, message: str) -> 
 def test_a_description_that_is_not_text(tmp_path: Path) -> None:
     root = make(tmp_path, "", "imagesTr/a_0000.nii.gz")
     (root / "dataset.json").write_bytes(b"\xff\xfe\x00{")
-    with pytest.raises(InputError, match=r"cannot be read.*text file"):
+    with pytest.raises(InputError, match=r"is not text.*UTF-8"):
         read_folder(root)
 
 

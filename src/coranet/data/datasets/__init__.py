@@ -16,7 +16,7 @@ from coranet.data.datasets.left_atrium import survey_left_atrium
 from coranet.data.datasets.msd import survey_msd
 from coranet.data.datasets.pancreas_ct import survey_pancreas_ct
 from coranet.data.datasets.sunnybrook import survey_sunnybrook
-from coranet.data.problem import Problem, fatal
+from coranet.data.problem import FileError, Problem, fatal
 from coranet.errors import InputError
 
 __all__ = ["DATASETS", "read_dataset", "survey_dataset"]
@@ -44,9 +44,16 @@ def survey_dataset(root: Path, name: str = "folder") -> tuple[Dataset | None, li
         raise InputError(f"--dataset {name}: no such dataset. There are {', '.join(DATASETS)}.")
     if name == "folder" and root.is_dir() and not (root / "dataset.json").exists():
         known = (other for other in DATASETS if other not in ("folder", "msd"))
-        if likely := next((other for other in known if DATASETS[other](root)[0] is not None), None):
+        if likely := next((other for other in known if _surveyed(root, other)[0] is not None), None):
             return None, [fatal(root, f"is laid out as {likely} is, and not as nnU-Net's", f"Add --dataset {likely}")]
-    return DATASETS[name](root)
+    return _surveyed(root, name)
+
+
+def _surveyed(root: Path, name: str) -> tuple[Dataset | None, list[Problem]]:
+    try:
+        return DATASETS[name](root)
+    except FileError as error:  # a folder that may not be read, or a name that is no text
+        return None, [error.problem]
 
 
 def read_dataset(root: Path, name: str = "folder") -> Dataset:

@@ -19,6 +19,7 @@ from coranet.data.datasets.h5 import holds_h5, survey_h5
 from coranet.data.datasets.manifest import Manifest
 from coranet.data.datasets.tree import Survey, surveyed, with_manifest
 from coranet.data.datasets.walk import files_below
+from coranet.data.listing import entries
 from coranet.data.problem import Problem, fatal, warning
 from coranet.data.readers import source
 from coranet.data.readers.nifti import ENDINGS
@@ -73,10 +74,13 @@ def _patient(folder: Path, part: Part) -> tuple[list[Case], list[Problem]]:
 
 def _frames(folder: Path) -> tuple[list[int], list[Problem]]:
     """The numbers of the ED and the ES frame, by Info.cfg or, without one, by the labels there are."""
+    info = folder / "Info.cfg"
     try:
-        text = (folder / "Info.cfg").read_text(encoding="utf-8", errors="replace")
+        text = info.read_text(encoding="utf-8", errors="replace") if info.is_file() else None
     except OSError:
-        labels = (re.fullmatch(r"patient\d{3}_frame(\d+)_gt\.nii(\.gz)?", file.name) for file in folder.iterdir())
+        text = None
+    if text is None:
+        labels = (re.fullmatch(r"patient\d{3}_frame(\d+)_gt\.nii(\.gz)?", file.name) for file in entries(folder))
         found = sorted(int(match[1]) for match in labels if match)
         message = f"has no Info.cfg: frames {', '.join(map(str, found)) or 'with labels there are none'} are taken"
         return found, [warning(folder, message, "Copy Info.cfg too, to be sure of the frames")]

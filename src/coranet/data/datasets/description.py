@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 from coranet.data.problem import FileError, Problem
 from coranet.data.readers import ending_of
 from coranet.data.readers.nifti import ENDINGS
+from coranet.file_names import printable
+from coranet.json_files import JsonError, read_json
 
 EXAMPLE = '{"channel_names": {"0": "CT"}, "labels": {"background": 0, "organ": 1}, "file_ending": ".nii.gz"}'
 """The least a `dataset.json` says."""
@@ -34,7 +35,7 @@ def read_description(root: Path) -> tuple[Description | None, list[Problem]]:
     problems = []
     parts: dict[str, Any] = {}
     try:
-        data = read_json(path)
+        data = read_dataset_json(path)
     except FileError as error:
         return None, [error.problem]
     for name, parse in (
@@ -50,25 +51,19 @@ def read_description(root: Path) -> tuple[Description | None, list[Problem]]:
     if problems:
         return None, problems
     del parts["ending"]
-    return Description(name=str(data.get("name", root.resolve().name)), **parts), []
+    return Description(name=printable(data.get("name", root.resolve().name)), **parts), []
 
 
-def read_json(path: Path) -> Mapping[str, Any]:
+def read_dataset_json(path: Path) -> Mapping[str, Any]:
     """The object in a `dataset.json`."""
+    remedy = (
+        f"Say with --dataset which known set this is, or write one that names channels and classes, such as {EXAMPLE}, "
+        "beside imagesTr and labelsTr"
+    )
     try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError as error:
-        raise FileError(
-            path,
-            "does not exist",
-            f"Say with --dataset which known set this is, or write one that names channels and classes, such as {EXAMPLE}, "
-            "beside imagesTr and labelsTr",
-        ) from error
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise FileError(path, f"is not valid JSON at {where} ({error.msg})", "Correct it there") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(path, f"cannot be read ({error})", "Make it a text file that you may read") from error
+        data = read_json(path, remedy)
+    except JsonError as error:
+        raise FileError(path, error.message, error.remedy) from error
     if not isinstance(data, dict):
         raise FileError(path, "is not a JSON object", f"Write it like {EXAMPLE}")
     return data
@@ -82,7 +77,7 @@ def _channels(path: Path, data: Mapping[str, Any]) -> tuple[str, ...]:
     if set(named) != {str(i) for i in range(len(named))}:
         remedy = "Number them 0, 1, 2 ... as the files are: _0000, _0001, _0002"
         raise FileError(path, f"numbers its channels {', '.join(named)}", remedy)
-    return tuple(str(named[str(i)]) for i in range(len(named)))
+    return tuple(printable(named[str(i)]) for i in range(len(named)))
 
 
 def read_classes(path: Path, data: Mapping[str, Any]) -> Mapping[int, str]:
@@ -91,7 +86,7 @@ def read_classes(path: Path, data: Mapping[str, Any]) -> Mapping[int, str]:
     if not isinstance(labels, dict):
         remedy = 'Add "labels", such as {"background": 0, "organ": 1}'
         raise FileError(path, 'names no classes ("labels")', remedy)
-    numbered = [_class(path, key, value) for key, value in labels.items()]
+    numbered = [_class(path, printable(key), value) for key, value in labels.items()]
     classes = dict(sorted(numbered))
     if len(classes) < len(labels):
         raise FileError(path, '"labels" gives one number to several classes', "Give each class its own")
@@ -114,7 +109,7 @@ def _class(path: Path, key: str, value: Any) -> tuple[int, str]:
     if isinstance(value, list):
         remedy = 'Give each class one number, such as "tumour": 2; regions are not supported'
         raise FileError(path, f'"labels" makes {key!r} a region of several values', remedy)
-    number, name = (key, value) if isinstance(value, str) else (value, key)
+    number, name = (key, printable(value)) if isinstance(value, str) else (value, key)
     if name.lower() == "ignore":
         remedy = "Leave partly labelled cases without a label file; ignored voxels are not supported"
         raise FileError(path, '"labels" has an ignore label', remedy)

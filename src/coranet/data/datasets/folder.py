@@ -19,8 +19,18 @@ from pathlib import Path
 from typing import Literal
 
 from coranet.data.datasets.description import Description, read_description
+from coranet.data.datasets.label_maps import refuse_labels
 from coranet.data.datasets.manifest import Manifest
-from coranet.data.datasets.names import case_and_channel, group_channels, patient_of, scans, stem, strangers
+from coranet.data.datasets.names import (
+    case_and_channel,
+    group_channels,
+    nearly_same,
+    patient_of,
+    scans,
+    stem,
+    strangers,
+)
+from coranet.data.listing import entries
 from coranet.data.problem import FileError, Problem, fatal, warning
 from coranet.data.readers import READERS, Source, dicom, ending_of, label_source, source
 from coranet.errors import InputError
@@ -98,11 +108,16 @@ def scan_cases(path: Path, channels: int, series: str | None = None) -> tuple[Ca
 
     For several channels, one file of a case stands for them all. A folder of one DICOM series is a case named after it; of
     several, `series` chooses one by its UID or number.
+
+    Raises:
+        InputError: there is no scan, a channel is missing, or label maps lie among the scans.
     """
     if series is not None and not dicom.holds_dicom(path):
         raise FileError(path, "holds no DICOM to choose a series from", "Leave out --series, or give a DICOM folder")
     files = (path,) if series is not None else _files_to_predict(path, channels)
     inside = () if series is None else (("series", series),)
+    if path.is_dir() and series is None:
+        refuse_labels(path, files)
     groups, problems = group_channels(files, channels)
     refuse(problems)
     return tuple(
@@ -127,7 +142,8 @@ def _files_to_predict(path: Path, channels: int) -> tuple[Path, ...]:
             return (path,)
         if files:
             return files
-        inner = [folder.name for folder in sorted(path.iterdir()) if scans(folder)]
+        inner = [folder.name for folder in entries(path) if scans(folder)]
+        inner = [name for name in inner if name in ("imagesTr", "imagesTs")] or inner
         remedy = f"Give one of its folders: {', '.join(inner)}" if inner else "Give a scan, or a folder with scans"
         raise FileError(path, "holds no scan", remedy)
     if not path.exists():
@@ -144,9 +160,9 @@ def _not_a_folder(root: Path) -> Problem | None:
         return fatal(root, "does not exist", "Check the path")
     if not root.is_dir():
         return fatal(root, "is not a folder", "Give the folder that holds dataset.json and imagesTr")
-    if not any(root.iterdir()):
+    if not (there := entries(root)):
         return fatal(root, "is empty", "Put dataset.json, imagesTr and labelsTr into it")
-    inner = [folder.name for folder in sorted(root.iterdir()) if (folder / "dataset.json").is_file()]
+    inner = [folder.name for folder in there if (folder / "dataset.json").is_file()]
     if inner and not (root / "dataset.json").exists():
         return fatal(root, "has no dataset.json, but folders in it have", f"Give one of them: {', '.join(inner)}")
     return None
@@ -189,7 +205,8 @@ def _survey_part(root: Path, part: Part, description: Description) -> tuple[list
 def _wrong_names(root: Path, cases: list[Case], description: Description) -> list[Problem]:
     """Names that mean two cases, and names that mean none."""
     trained = {case.name for case in cases if case.part == "Tr"}
-    problems = [
+    problems = nearly_same({case.name: case.images[0].path for case in cases})
+    problems += [
         fatal(case.images[0].path, "has the name of a case of imagesTr", "Rename one of the two, and its label")
         for case in cases
         if case.part == "Ts" and case.name in trained

@@ -25,7 +25,7 @@ from coranet.data.problem import FileError, Problem, fatal, warning
 from coranet.data.readers import Source
 from coranet.data.readers.hdf5 import ENDINGS, find_key
 
-_SLICE = re.compile(r"(?P<case>.+)_slice_?(?P<number>\d+)")
+_SLICE = re.compile(r"(?P<case>.+)_slice_?(?P<number>\d+)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +74,15 @@ def holds_h5(root: Path) -> bool:
 def survey_h5(root: Path) -> Survey:
     """One case for each volume, and for each frame that is kept as slices."""
     files = _files(root)
-    volumes, stacks, problems = _sorted_out(files)
-    form = next((form for form in _FORMS if files and all(_is(form, file) for file in files)), None)
+    form, strays = _form_of(files)
+    if strays and (root / "dataset.json").exists():  # which says what all of them are
+        form, strays = None, []
+    volumes, stacks, problems = _sorted_out([file for file in files if file not in strays])
+    problems += [
+        warning(file, f"is named otherwise than the files of {form.manifest.title}, and is left out", "Move it away")
+        for file in strays
+        if form
+    ]
     channels: tuple[str, ...] = (form.channel,) if form else ()
     classes = form.classes if form else ()
     if form is None and files:
@@ -107,6 +114,13 @@ def survey_h5(root: Path) -> Survey:
 
 def _files(root: Path) -> list[Path]:
     return [file for file in files_below(root) if file.name.endswith(ENDINGS)]
+
+
+def _form_of(files: list[Path]) -> tuple[_Form | None, list[Path]]:
+    """The layout that most of the files have, and those that have not."""
+    strays = {form: [file for file in files if not _is(form, file)] for form in _FORMS}
+    form = min(_FORMS, key=lambda form: len(strays[form]))
+    return (form, strays[form]) if 2 * len(strays[form]) < len(files) else (None, [])
 
 
 def _is(form: _Form, file: Path) -> bool:

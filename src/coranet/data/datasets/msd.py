@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from coranet.data.datasets.description import Description, read_description, read_json
+from coranet.data.datasets.description import Description, read_dataset_json, read_description
 from coranet.data.datasets.folder import PARTS, Case, Part, survey
 from coranet.data.datasets.names import case_and_channel, patient_of, scans, stem
 from coranet.data.datasets.tree import Survey, surveyed
@@ -67,7 +67,7 @@ def _case(file: Path, label: Path | None, part: Part, description: Description) 
 def _missing(root: Path) -> list[Problem]:
     """The files that `dataset.json` lists and the folder lacks; nnU-Net's lists none, but counts."""
     try:
-        content = read_json(root / "dataset.json")
+        content = read_dataset_json(root / "dataset.json")
     except FileError:
         return []
     listed = [*_listed(content.get("training")), *_listed(content.get("test"))]

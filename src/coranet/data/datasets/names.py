@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from coranet.data.problem import Problem, fatal
+from coranet.data.listing import entries
+from coranet.data.problem import Problem, fatal, warning
 from coranet.data.readers import READERS, dicom, ending_of
 
-_CHANNEL = re.compile(r"(?P<case>.+)_(?P<number>\d{4})")
-_MOMENT = re.compile(r"([_-](E[DS]|(frame|slice|visit|t)_?\d+))+$", re.IGNORECASE)
+_CHANNEL = re.compile(r"(?P<case>.+)_(?P<number>\d{4})", re.DOTALL)
+_MOMENT = re.compile(r"([_-](E[DS]|(frame|slice|visit|t)_?\d+))+\Z", re.IGNORECASE)
 
 
 def scans(folder: Path) -> tuple[Path, ...]:
-    """The scans of a folder, `case2` before `case10`; hidden files, such as macOS's `._*`, are none.
+    """The scans of a folder, `case2` before `case10`.
 
     They are of one format, the first of `READERS` that is there: pictures beside NIfTI files are no scans. A DICOM scan is a
     folder in this one.
     """
-    entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")] if folder.is_dir() else []
+    there = entries(folder) if folder.is_dir() else []
     for name, reader in READERS.items():
         if name == "dicom":
-            found = [entry for entry in entries if dicom.holds_dicom(entry)]
+            found = [entry for entry in there if dicom.holds_dicom(entry)]
         else:
-            found = [entry for entry in entries if entry.name.lower().endswith(reader.endings)]
+            found = [entry for entry in there if entry.name.lower().endswith(reader.endings)]
         if found:
             return tuple(sorted(found, key=lambda entry: natural(entry.name)))
     return ()
@@ -34,7 +36,7 @@ def strangers(folder: Path) -> list[str]:
     """The names of what else lies in a folder of scans."""
     if not folder.is_dir():
         return []
-    return sorted({file.name for file in folder.glob("[!.]*")} - {file.name for file in scans(folder)})
+    return sorted({file.name for file in entries(folder)} - {file.name for file in scans(folder)})
 
 
 def stem(file: Path) -> str:
@@ -95,6 +97,18 @@ def _stray_channel(
         return None
     message = f"looks like channel {int(match['number'])} of {match['case']}, but the number of channels is {channels}"
     return fatal(found[0], message, "Name the channel in dataset.json, or rename the case, or move it away")
+
+
+def nearly_same(files: Mapping[str, Path]) -> list[Problem]:
+    """What is said of cases, here with a file of each, whose names some systems cannot tell apart, such as a1 and A1."""
+    first: dict[str, str] = {}
+    return [
+        warning(
+            files[name], f"differs from case {other} in capitals or accents alone", "Rename one: some disks mix them up"
+        )
+        for name in files
+        if (other := first.setdefault(unicodedata.normalize("NFC", name).casefold(), name)) != name
+    ]
 
 
 def natural(name: str) -> tuple[list[str | int], str]:

@@ -106,7 +106,7 @@ def _named(text: str) -> str | None:
 def _originals(root: Path) -> Mapping[str, str]:
     """The first names of patients whom the Cardiac Atlas calls SCD0000101 and so on."""
     names: dict[str, str] = {}
-    for table in (file for file in files_below(root) if file.name == "scd_patientdata.csv"):
+    for table in (file for file in files_below(root) if file.name == "scd_patientdata.csv" and file.is_file()):
         with table.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             for row in csv.reader(file):
                 atlas = next((cell for cell in row if re.fullmatch(r"SCD\d+", cell)), None)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from coranet.data.datasets.folder import Case, Dataset
 from coranet.data.datasets.manifest import Manifest
+from coranet.data.datasets.names import nearly_same
 from coranet.data.problem import Problem, fatal
 
 Survey = tuple[Dataset | None, list[Problem]]
@@ -50,7 +51,7 @@ def surveyed(
         cases=tuple(ordered),
         manifest=manifest,
     )
-    return dataset, [*problems, *_same_names(ordered), *counts]
+    return dataset, [*problems, *_same_names(ordered), *_nearly_same(ordered), *counts]
 
 
 def with_manifest(survey: Survey, manifest: Manifest) -> Survey:
@@ -65,6 +66,10 @@ def _check_counts(root: Path, cases: Sequence[Case], manifest: Manifest) -> list
     return manifest.check_counts(
         root, len({case.patient for case in cases}), sum(case.label is not None for case in cases)
     )
+
+
+def _nearly_same(cases: Sequence[Case]) -> list[Problem]:
+    return nearly_same({case.name: case.images[0].path for case in cases})
 
 
 def _same_names(cases: Sequence[Case]) -> list[Problem]:

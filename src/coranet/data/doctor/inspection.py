@@ -18,7 +18,7 @@ from coranet.data.doctor.label_notes import label_notes
 from coranet.data.doctor.observation import Label, Look, Observation, inspect_case, inspect_file, see_image, see_label
 from coranet.data.doctor.outliers import Oddity, outliers
 from coranet.data.grid import mismatch
-from coranet.data.problem import Problem
+from coranet.data.problem import FileError, Problem
 from coranet.data.readers import Source, Volume, source
 
 __all__ = ["Facts", "OnCase", "Problem", "Report", "conclude", "inspect_folder", "inspect_loose", "inspect_surveyed"]
@@ -157,12 +157,15 @@ def conclude(
 def _loose(root: Path, cases: Sequence[Case]) -> list[tuple[Source, Look]]:
     """Files that belong to no case, because their names or `dataset.json` are wrong: they are read all the same."""
     known = {file.path for case in cases for file in (*case.images, case.label) if file}
-    files = [
-        (source(file), look)
-        for part in PARTS
-        for kind, look in (("images", see_image), ("labels", see_label))
-        for file in scans(root / f"{kind}{part}")
-    ]
+    try:
+        files = [
+            (source(file), look)
+            for part in PARTS
+            for kind, look in (("images", see_image), ("labels", see_label))
+            for file in scans(root / f"{kind}{part}")
+        ]
+    except FileError:  # a folder that cannot be listed is among the problems already
+        return []
     return [(file, look) for file, look in files if file.path not in known]
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coranet.data.budget import Budget, adopt, current_budget
 from coranet.data.datasets.folder import Case
 from coranet.data.prepare.cases import Opened, Preparation, open_case
 from coranet.data.prepare.partial_store import Piece, PieceFiles
@@ -88,7 +89,7 @@ def side_by_side(work: Callable[[T], Result], tasks: Sequence[T], jobs: int) -> 
         return
     # Not forked: the threads of a library that was used before would be left behind in the middle of something.
     fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, fresh, _begin) as pool:
+    with ProcessPoolExecutor(jobs, fresh, _begin, (current_budget(jobs),)) as pool:
         try:
             with _one_thread_each():
                 futures = [pool.submit(work, task) for task in tasks]
@@ -117,8 +118,9 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _begin() -> None:
-    """In a new process: leave stopping to the parent, and end with it."""
+def _begin(budget: Budget) -> None:
+    """In a new process: keep to its share of memory, leave stopping to the parent, and end with it."""
+    adopt(budget)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

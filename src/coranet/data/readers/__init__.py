@@ -12,6 +12,7 @@ from pathlib import Path
 
 from coranet.data.readers import derived
 from coranet.data.readers.formats import FORMATS, Reader, ending_of, format_of
+from coranet.data.readers.guard import guarded
 from coranet.data.readers.volume import Volume
 from coranet.geometry import Geometry
 
@@ -43,7 +44,8 @@ class Source:
         Raises:
             InputError: the file is missing, damaged, or not what the reader takes.
         """
-        return READERS[self.reader].read(self.path, dict(self.inside))
+        with guarded(self.path, self.reader):
+            return READERS[self.reader].read(self.path, dict(self.inside))
 
     @property
     def has_header(self) -> bool:
@@ -58,7 +60,8 @@ class Source:
         """
         look = READERS[self.reader].look
         assert look is not None, f"{self.reader} has no header to look at"
-        return look(self.path, dict(self.inside))
+        with guarded(self.path, self.reader):
+            return look(self.path, dict(self.inside))
 
     def files(self) -> tuple[Path, ...]:
         """Every file that `read` depends on: for a folder of slices all of them."""
@@ -71,7 +74,8 @@ def source(path: Path, *inside: tuple[str, str | int]) -> Source:
     Raises:
         InputError: there is no such file, or no reader takes it.
     """
-    return Source(path=path, reader=format_of(path), inside=inside)
+    with guarded(path, "a scan"):
+        return Source(path=path, reader=format_of(path), inside=inside)
 
 
 def label_source(path: Path) -> Source:

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from coranet.data.problem import FileError
 from coranet.data.readers.mat import load_mat
-from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, unplaced
+from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, check_file, unplaced
 
 YORK = "manual_seg_32points"
 """The array in which the York set keeps its outlines."""
+_LONGEST = 16 * 2**20
+"""Bytes of a text file of points."""
 
 
 def fill(points: NDArray[np.float64], shape: tuple[int, int]) -> NDArray[np.bool_]:
@@ -31,6 +33,8 @@ def fill(points: NDArray[np.float64], shape: tuple[int, int]) -> NDArray[np.bool
 
 def read_text(path: Path, image: Volume) -> Volume:
     """The mask of an outline in a text file, one `x y` a line, counted from 0, on its image of one slice."""
+    if check_file(path) > _LONGEST:
+        raise FileError(path, "is too long for an outline", COPY_AGAIN)
     try:
         with warnings.catch_warnings(action="ignore"):  # an empty file is said below
             points = np.loadtxt(path, ndmin=2)

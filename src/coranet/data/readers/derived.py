@@ -11,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
+from coranet.data.listing import entries
 from coranet.data.problem import FileError
 from coranet.data.readers import contours
 from coranet.data.readers.formats import FORMATS, format_of
 from coranet.data.readers.volume import Inside, Volume
 from coranet.geometry import Geometry
 
-_NUMBERED = re.compile(r"(.*?)(\d+)")
+_NUMBERED = re.compile(r"(.*?)(\d+)", re.DOTALL)
 
 
 def read_mask(path: Path, inside: Inside) -> Volume:
@@ -67,7 +68,7 @@ def stack_files(path: Path) -> tuple[Path, ...]:
     match = _NUMBERED.fullmatch(path.stem)
     assert match is not None, f"{path.name} is no numbered slice"
     beside = re.compile(re.escape(match[1]) + r"\d+" + re.escape(path.suffix))
-    return tuple(sorted((file for file in path.parent.iterdir() if beside.fullmatch(file.name)), key=_number))
+    return tuple(sorted((file for file in entries(path.parent) if beside.fullmatch(file.name)), key=_number))
 
 
 def read_laid(path: Path, inside: Inside) -> Volume:

@@ -7,6 +7,7 @@ tilted gantry is no fault: the affine says how slices are shifted, and a warning
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -16,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coranet.data.budget import claim
+from coranet.data.listing import all_files
 from coranet.data.problem import FileError, Problem, warning
 from coranet.data.readers.dicom_slices import MARK, DicomSlice, fill_pixels, is_dicom, slices_of
 from coranet.data.readers.dicom_stack import Stack, missing_places, stack_slices
@@ -38,7 +41,10 @@ def read(path: Path, inside: Inside) -> Volume:
     if len(slices) == 1 and not slices[0].position:
         return _picture(path, slices[0], inside)
     stack, filled = _stack(path, slices, inside)
-    array = np.empty(_shape(stack)[::-1], _type_of(stack.slices))
+    kind = np.dtype(_type_of(stack.slices))
+    packed = sum(file.stat().st_size for file in {one.file for one in stack.slices})
+    claim(path, math.prod(_shape(stack)) * kind.itemsize, packed)
+    array = np.empty(_shape(stack)[::-1], kind)
     fill_pixels(stack.slices, array, stack.places)
     _interpolate(array, stack.places)
     array = array.transpose(2, 1, 0)
@@ -75,16 +81,7 @@ def _shape(stack: Stack) -> tuple[int, int, int]:
 
 def files(path: Path) -> tuple[Path, ...]:
     """The file, or all files below the folder: links are followed, but never in a circle; hidden ones are no scans."""
-    seen: set[Path] = set()
-
-    def below(folder: Path) -> list[Path]:
-        if (real := folder.resolve()) in seen:
-            return []
-        seen.add(real)
-        entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-        return [file for entry in entries for file in (below(entry) if entry.is_dir() else [entry])]
-
-    return tuple(below(path)) if path.is_dir() else (path,)
+    return tuple(all_files(path)) if path.is_dir() else (path,)
 
 
 def holds_dicom(folder: Path) -> bool:
@@ -214,7 +211,9 @@ def _geometry(path: Path, stack: Stack) -> Geometry:
 
 def _picture(path: Path, one: DicomSlice, inside: Inside) -> Volume:
     """A single image without a place in the patient, such as an X-ray."""
-    array = np.empty((1, one.size[1], one.size[0]), _type_of([one]))
+    kind = np.dtype(_type_of([one]))
+    claim(path, math.prod(one.size) * kind.itemsize, one.file.stat().st_size)
+    array = np.empty((1, one.size[1], one.size[0]), kind)
     fill_pixels([one], array, [0])
     known = np.isfinite(one.spacing).all()
     spacing: Inside = {"spacing": f"{one.spacing[0]} {one.spacing[1]} 1"} if known else {}

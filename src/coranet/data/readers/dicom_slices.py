@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader, BytesIO, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coranet.data.budget import claim
 from coranet.data.problem import FileError
-from coranet.data.readers.volume import COPY_AGAIN
+from coranet.data.readers.unpacking import inflate
+from coranet.data.readers.volume import COPY_AGAIN, check_file
+from coranet.errors import InputError
+from coranet.file_names import special_kind
 
 if TYPE_CHECKING:
     from pydicom import Dataset
@@ -23,6 +31,9 @@ Vector = tuple[float, ...]
 MARK = (128, b"DICM")
 _FIRST_GROUPS = (b"\x02\x00", b"\x08\x00")
 """What a file begins with that has no preamble: the number of the first group of tags."""
+
+_LEAST = 64
+"""Bytes of a frame: one of 8 x 8 pixels has as many."""
 
 _DECODERS = {"JPEG 2000": "pylibjpeg pylibjpeg-openjpeg", "JPEG": "pylibjpeg pylibjpeg-libjpeg"}
 """What to install to read what is compressed so."""
@@ -67,8 +78,10 @@ class DicomSlice:
 def is_dicom(file: Path) -> bool:
     """Whether a file is DICOM, by its mark, whatever its name; a list of files (DICOMDIR) is none."""
     try:
-        with file.open("rb") as opened:
-            head = opened.read(MARK[0] + len(MARK[1]))
+        if special_kind(file):
+            return False
+        with file.open("rb") as stream:
+            head = stream.read(MARK[0] + len(MARK[1]))
     except OSError:
         return False
     bare = head[:2] in _FIRST_GROUPS and head[3:4] == b"\0"
@@ -86,6 +99,8 @@ def slices_of(file: Path) -> tuple[DicomSlice, ...]:
         if "ModalityLUTSequence" in header:
             raise FileError(file, "maps grey levels by a table (ModalityLUTSequence)", "Convert it to NIfTI")
         count = int(header.get("NumberOfFrames") or 1)
+        if not 1 <= count <= max(1, file.stat().st_size // _LEAST):
+            raise FileError(file, f"says that it holds {count} frames, which its bytes cannot", COPY_AGAIN)
         return tuple(_slice(file, header, frame) for frame in range(count))
 
 
@@ -98,6 +113,7 @@ def fill_pixels(slices: Sequence[DicomSlice], into: NDArray[Any], places: Sequen
         with _reading(file):
             dataset = _opened(file, pixels=True)
             _check_decoder(file, dataset)
+            _claim(file, dataset)
             pixels = dataset.pixel_array
             for one, place in wanted:
                 stored = pixels[one.frame] if pixels.ndim == 3 else pixels
@@ -114,7 +130,7 @@ def _reading(file: Path) -> Iterator[None]:
     except OSError as error:
         remedy = "Make it a file that you may read"
         raise FileError(file, f"cannot be read ({error.strerror or error})", remedy) from error
-    except FileError:
+    except (InputError, MemoryError):
         raise
     except Exception as error:  # pydicom raises whatever the parts that it calls do
         reason = " ".join(str(error).split())
@@ -125,10 +141,34 @@ def _opened(file: Path, *, pixels: bool) -> Dataset:
     from pydicom import dcmread
     from pydicom.uid import ImplicitVRLittleEndian
 
-    dataset = dcmread(file, stop_before_pixels=not pixels, force=True)
+    check_file(file)
+    with _Stream(FileIO(file)) as stream:
+        dataset = dcmread(stream, stop_before_pixels=not pixels, force=True)
     if "TransferSyntaxUID" not in dataset.file_meta:  # files without a preamble are older than the choice
         dataset.file_meta.TransferSyntaxUID = ImplicitVRLittleEndian
     return dataset
+
+
+class _Stream(BufferedReader):
+    """A file of which pydicom reads all the rest at once where that is deflated, and then inflates it whatever its size."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """As of any file.
+
+        Raises:
+            FileError: what is deflated would take more memory than there is room for.
+        """
+        content = super().read(size)
+        if size is None or size < 0:
+            deque(inflate(Path(self.name), BytesIO(content), len(content), -zlib.MAX_WBITS), maxlen=0)
+        return content
+
+
+def _claim(file: Path, dataset: Dataset) -> None:
+    """Ask for the memory of a file's pixels."""
+    each = math.ceil(int(dataset.get("BitsAllocated", 16)) / 8)
+    pixels = int(dataset.Rows) * int(dataset.Columns) * int(dataset.get("NumberOfFrames") or 1)
+    claim(file, pixels * each, file.stat().st_size)
 
 
 def _check_decoder(file: Path, dataset: Dataset) -> None:

@@ -16,6 +16,8 @@ _SAME = 0.01
 """Millimetres within which two slices lie at one place."""
 _STRAY = 0.1
 """How far from its even place a slice may lie, in slices: positions are rounded when they are written."""
+_FAR = 1000
+"""Slices that may be missing in one place."""
 _TILT = 0.1
 """Degrees between the line of the slices and their normal that are more than rounding."""
 _SHIFT = 0.5
@@ -94,6 +96,9 @@ def _even_places(path: Path, ordered: list[DicomSlice]) -> list[int]:
     along = np.array([_along(one) for one in ordered])
     gaps = np.diff(along)
     usual = np.sort(gaps)[(len(gaps) - 1) // 2]
+    if gaps.max() > _FAR * usual:
+        message = f"has slices {gaps.max():.3g} mm apart where {usual:.3g} mm is usual"
+        raise FileError(path, message, "Keep one stack of slices a folder")
     places = np.concatenate([[0], np.cumsum(np.maximum(1, np.rint(gaps / usual)))]).astype(int)
     step, start = np.polyfit(places, along, 1)
     if np.abs(along - start - places * step).max() > _STRAY * step:

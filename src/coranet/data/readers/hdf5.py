@@ -5,13 +5,19 @@ SSL4MIS keeps slices `(y, x)` and volumes `(z, y, x)`, UA-MT and its kin volumes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from coranet.data.budget import claim
 from coranet.data.problem import FileError
-from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, content_of, in_order, unplaced
+from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, check_file, in_order, unplaced
+from coranet.errors import InputError
 
 Kind = Literal["image", "label"]
 ENDINGS = (".h5", ".hdf5", ".hdf")
@@ -32,8 +38,8 @@ def read(path: Path, inside: Inside) -> Volume:
     if key not in found:
         remedy = f"Call the image {KEYS['image'][0]!r} and the label {KEYS['label'][0]!r}"
         raise FileError(path, f"has no array {key or kind}: it holds {', '.join(found) or 'nothing'}", remedy)
-    with _opened(path) as file:
-        array = file[key][()]
+    with opened_hdf5(path) as file:
+        array = array_of(path, file[key])
     return unplaced(path, in_order(path, array, inside), inside)
 
 
@@ -47,7 +53,7 @@ def datasets(path: Path) -> Mapping[str, tuple[int, ...]]:
         if isinstance(name, str) and isinstance(item, h5py.Dataset) and item.ndim:
             found[name] = tuple(item.shape)
 
-    with _opened(path) as file:
+    with opened_hdf5(path) as file:
         file.visititems(visit)
     return found
 
@@ -58,15 +64,42 @@ def find_key(path: Path, kind: Kind) -> str | None:
     return next((names[key] for key in KEYS[kind] if key in names), None)
 
 
+def array_of(path: Path, item: Any) -> NDArray[Any]:
+    """An array of a file, read once it is known that its voxels are in the file and that there is room for them.
+
+    Raises:
+        FileError: it is in another file, or larger than what the file holds.
+    """
+    if item.external or item.is_virtual:
+        others = [name for name, *_ in item.external or ()] or [source.file_name for source in item.virtual_sources()]
+        message = f"keeps the voxels of {item.name} in another file ({others[0]})"
+        raise FileError(path, message, "Save them in this one: others are not opened")
+    pieces = math.prod(item.chunks or ()) * item.dtype.itemsize
+    claim(path, max(math.prod(item.shape) * item.dtype.itemsize, pieces), item.id.get_storage_size())
+    array: NDArray[Any] = np.asarray(item[()])
+    return array
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """The file, open for reading; never locked, which fails on read-only and shared disks."""
+def opened_hdf5(path: Path) -> Iterator[Any]:
+    """The file, open for reading; never locked, which fails on read-only and shared disks.
+
+    Raises:
+        InputError: it cannot be read, or a link in it leads to another file.
+    """
     import h5py
 
-    content_of(path, 1)  # says it better where the file is missing, empty or forbidden
+    def leads_out(name: str | bytes, link: Any) -> str | None:
+        return f"{name!r} to another file ({link.filename})" if isinstance(link, h5py.ExternalLink) else None
+
+    check_file(path)
     try:
         with h5py.File(path, "r", locking=False) as file:
+            if link := file.visititems_links(leads_out):
+                raise FileError(path, f"has a link {link}", "Copy what is meant into this one: others are not opened")
             yield file
-    except (LookupError, OSError, RuntimeError, ValueError) as error:
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # h5py raises whatever the library below it says
         reason = " ".join(str(error).split())
         raise FileError(path, f"is not HDF5, damaged or cut short ({reason})", COPY_AGAIN) from error

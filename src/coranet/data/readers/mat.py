@@ -5,18 +5,31 @@ An image in MATLAB is `(y, x)`, `(y, x, z)` or, in time, `(y, x, z, t)`. The fil
 
 from __future__ import annotations
 
-import zlib
+import math
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coranet.data.budget import claim
 from coranet.data.problem import FileError
-from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, content_of, unplaced
+from coranet.data.readers.hdf5 import array_of, opened_hdf5
+from coranet.data.readers.mat_elements import check_elements
+from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, check_file, opened, unplaced
+from coranet.errors import InputError
 
 ENDINGS = (".mat",)
 MARKS = ((0, b"MATLAB 5.0 MAT-file"), (0, b"MATLAB 7.3 MAT-file"))
+
+_WIDTHS = {
+    **dict.fromkeys(("int8", "uint8", "logical"), 1),
+    **dict.fromkeys(("int16", "uint16"), 2),
+    **dict.fromkeys(("int32", "uint32", "single"), 4),
+    **dict.fromkeys(("int64", "uint64", "double", "cell"), 8),
+}
+"""Bytes of a value, by the classes that are read; others, such as sparse matrices, are no images."""
 
 
 def read(path: Path, inside: Inside) -> Volume:
@@ -33,19 +46,35 @@ def read(path: Path, inside: Inside) -> Volume:
 
 
 def load_mat(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of a file by name, with MATLAB's own axes; a cell array is an array of objects, each an array."""
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
+    """The arrays of numbers of a file by name, with MATLAB's own axes, and cell arrays as arrays of arrays.
 
-    head = content_of(path, 128)
+    Raises:
+        InputError: the file is missing, damaged, or holds more than there is room for.
+    """
+    with opened(path) as file:
+        head = file.read(128)
     try:
-        if head.startswith(MARKS[1][1]):
-            return _load_hdf5(path)
-        loaded = loadmat(str(path))
-    except (MatReadError, LookupError, OSError, RuntimeError, TypeError, ValueError, zlib.error) as error:
+        return _load_hdf5(path) if head.startswith(MARKS[1][1]) else _load(path, head)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # SciPy raises whatever the parts that it calls do
         reason = " ".join(str(error).split())
         raise FileError(path, f"is not MATLAB, damaged or cut short ({reason})", COPY_AGAIN) from error
-    return {name: array for name, array in loaded.items() if not name.startswith("__")}
+
+
+def _load(path: Path, head: bytes) -> dict[str, NDArray[Any]]:
+    """Of version 4 to 7."""
+    from scipy.io import loadmat, whosmat
+
+    size = check_file(path)
+    with warnings.catch_warnings(action="ignore"):  # of variables that cannot be read
+        if head.startswith(MARKS[0][1][:6]):
+            with opened(path) as file:
+                check_elements(path, file, size)
+        wanted = {name: _WIDTHS[kind] * math.prod(shape) for name, shape, kind in whosmat(str(path)) if kind in _WIDTHS}
+        claim(path, sum(wanted.values()), size)
+        loaded = loadmat(str(path), variable_names=list(wanted))
+    return {name: array for name, array in loaded.items() if name in wanted and isinstance(array, np.ndarray)}
 
 
 def _is_image(array: NDArray[Any]) -> bool:
@@ -65,16 +94,25 @@ def _load_hdf5(path: Path) -> dict[str, NDArray[Any]]:
     """Of version 7.3: axes in reverse, cells as references; structures and what MATLAB keeps for itself are left out."""
     import h5py
 
-    def value(item: Any) -> NDArray[Any]:
+    total, size = 0, check_file(path)
+
+    def numbers(item: Any) -> NDArray[Any]:
+        nonlocal total
         if item.attrs.get("MATLAB_empty", 0):
-            return np.zeros(tuple(int(size) for size in item[()]))
-        array: NDArray[Any] = np.asarray(item[()]).T
+            return np.zeros((0, 0))
+        array = array_of(path, item).T
+        total += array.nbytes
+        claim(path, total, size)  # many cells may refer to one array
+        return array
+
+    def value(item: Any) -> NDArray[Any]:
+        array = numbers(item)
         if array.dtype != object:
             return array
         cells = np.empty(array.shape, object)
         for place, reference in np.ndenumerate(array):
-            cells[place] = value(item.file[reference])
+            cells[place] = numbers(item.file[reference])
         return cells
 
-    with h5py.File(path, "r", locking=False) as file:
+    with opened_hdf5(path) as file:
         return {name: value(item) for name, item in file.items() if isinstance(item, h5py.Dataset)}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import math
+import os
 import zlib
-from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import nibabel as nib
 import numpy as np
@@ -15,8 +16,10 @@ from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
 from numpy.typing import NDArray
 
+from coranet.data.budget import claim
 from coranet.data.problem import FileError, Problem, warning
-from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, checked_geometry, content_of
+from coranet.data.readers.unpacking import gather
+from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, checked_geometry, opened
 from coranet.files import write_atomically
 from coranet.geometry import Geometry
 
@@ -27,6 +30,8 @@ _STEPS = 2**16 - 1
 """Into which probabilities are divided: more than anyone can tell apart, in half the room of float32."""
 
 _GZIP = b"\x1f\x8b"
+_LONGEST = 540
+"""Bytes of the longer of the two headers."""
 _NOT_AS_ANNOUNCED = (ImageFileError, HeaderDataError, WrapStructError, ValueError, OverflowError)
 _DAMAGED = (EOFError, OSError, zlib.error, *_NOT_AS_ANNOUNCED)
 _KINDS: tuple[Any, ...] = (nib.Nifti1Image, nib.Nifti2Image)
@@ -40,22 +45,24 @@ def read(path: Path, inside: Inside | None = None) -> Volume:
     Raises:
         InputError: the file is missing, damaged, not NIfTI, in colour, of more than three axes or without a spacing.
     """
-    content = _content(path)
+    _check_name(path)
     try:
-        # Whole and in memory: read piece by piece, damage inside a compressed file would go unnoticed.
-        content = gzip.decompress(content) if path.name.lower().endswith(".gz") else content
-        kind = next(kind for kind in _KINDS if kind.header_class.may_contain_header(content[:540]))
-        image: Any = kind.from_bytes(content)
+        with opened(path) as file:
+            packed = _check_packed(path, file)
+            stream = gzip.GzipFile(fileobj=file) if packed else file
+            kind, start = _start(stream)
+            size = _claim(path, kind.header_class(start), packed)
+            stream.seek(0)
+            image: Any = kind.from_stream(gather(path, stream, size))
         array = _scaled(image.dataobj)
     except StopIteration:
         raise FileError(path, "is not NIfTI", "Convert it to NIfTI") from None
-    except MemoryError as error:
-        remedy = "Close other programs, or check that its header states the true size"
-        raise FileError(path, "does not fit into memory", remedy) from error
+    except FileError:
+        raise
     except _DAMAGED as error:
         reason = " ".join(str(error).split())
         raise FileError(path, f"is damaged or cut short ({reason})", COPY_AGAIN) from error
-    stated = kind.header_class.from_fileobj(BytesIO(content), check=False)
+    stated = kind.header_class(start, check=False)
     return _volume(path, array, image.affine, stated, inside or {})
 
 
@@ -85,14 +92,12 @@ def look(path: Path, inside: Inside) -> Geometry:
         InputError: the header is not there or not NIfTI's, or says that the file holds no scan.
     """
     try:
-        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
-            start = file.read(540)
-            kind = next(kind for kind in _KINDS if kind.header_class.may_contain_header(start))
-            file.seek(0)
-            header = kind.header_class.from_fileobj(file)
-            file.seek(0)
-            stated = kind.header_class.from_fileobj(file, check=False)
-        affine, shape = header.get_best_affine(), header.get_data_shape()
+        with opened(path) as file:
+            kind, start = _start(gzip.GzipFile(fileobj=file) if path.name.lower().endswith(".gz") else file)
+        header, stated = kind.header_class(start), kind.header_class(start, check=False)
+        affine, shape = header.get_best_affine(), _shape(header)
+    except FileError:
+        raise
     except (StopIteration, *_DAMAGED) as error:
         raise FileError(path, "has no header of NIfTI", COPY_AGAIN) from error
     array = _three_axes(path, np.broadcast_to(np.uint8(0), shape), _frame(inside))  # its shape, and no voxels
@@ -121,17 +126,43 @@ def write(
     write_atomically(path, content)
 
 
-def _content(path: Path) -> bytes:
-    """The file's bytes, refused where they are not what its name says."""
-    name = path.name.lower()
-    if not name.endswith(ENDINGS):
+def _check_name(path: Path) -> None:
+    if not path.name.lower().endswith(ENDINGS):
         raise FileError(path, "is not named .nii or .nii.gz", "Convert it to NIfTI")
-    content = content_of(path)
-    if name.endswith(".gz") and not content.startswith(_GZIP):
+
+
+def _check_packed(path: Path, file: BinaryIO) -> int:
+    """The bytes of a packed file, 0 of one that is not; refused where it is not what its name says."""
+    named, packed = path.name.lower().endswith(".gz"), file.read(len(_GZIP)) == _GZIP
+    file.seek(0)
+    if named and not packed:
         raise FileError(path, "is named .gz but is not gzip-compressed", "Rename it to .nii or compress it with gzip")
-    if not name.endswith(".gz") and content.startswith(_GZIP):
+    if packed and not named:
         raise FileError(path, "is gzip-compressed but not named .gz", "Rename it to .nii.gz")
-    return content
+    return os.fstat(file.fileno()).st_size if packed else 0
+
+
+def _start(stream: BinaryIO | gzip.GzipFile) -> tuple[Any, bytes]:
+    """Which NIfTI it is, and the bytes of its header."""
+    start = stream.read(_LONGEST)
+    kind = next(kind for kind in _KINDS if kind.header_class.may_contain_header(start))
+    return kind, start[: kind.header_class.template_dtype.itemsize]
+
+
+def _shape(header: Any) -> tuple[int, ...]:
+    shape = tuple(map(int, header.get_data_shape()))
+    if min(shape, default=0) < 0:
+        raise HeaderDataError(f"size {shape}")
+    return shape
+
+
+def _claim(path: Path, header: Any, packed: int) -> int:
+    """How many bytes there are to read, once there is room for them and for what they become."""
+    voxels, each, start = math.prod(_shape(header)), header.get_data_dtype().itemsize, int(header.get_data_offset())
+    scaled = header.get_slope_inter() not in ((1, 0), (None, None))
+    size = max(start, 0) + voxels * each
+    claim(path, max(size, voxels * (4 if each <= 2 else 8)) if scaled else size, packed or None)
+    return size
 
 
 def _scaled(stored: Any) -> NDArray[Any]:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import gzip
+import math
+import os
 import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coranet.data.budget import claim
 from coranet.data.problem import FileError
-from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, checked_geometry, content_of
+from coranet.data.readers.unpacking import gather
+from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, checked_geometry, opened
 
 ENDINGS = (".nrrd",)
 MARKS = ((0, b"NRRD000"),)
+
+_LONGEST = 2**20
+"""Bytes among which a header ends."""
 
 _TYPES = {
     "i1": ("signed char", "int8", "int8_t"),
@@ -45,52 +52,68 @@ _TO_RAS = {
 
 def read(path: Path, inside: Inside) -> Volume:
     """The scan in a `.nrrd` file; a 2D image becomes `(X, Y, 1)`."""
-    content = content_of(path)
-    if not content.startswith(MARKS[0][1]):
-        raise FileError(path, "is not NRRD", "Convert it to NIfTI")
-    end = re.search(rb"\r?\n\r?\n", content)
-    header = _header(content[: end.start() if end else None].decode("utf-8", "replace"))
-    if "data file" in header:
-        remedy = "Save header and voxels in one .nrrd file"
-        raise FileError(path, f"keeps its voxels in another file ({header['data file']})", remedy)
-    array, kept = _array(path, header, memoryview(content)[end.end() if end else len(content) :])
+    with opened(path) as file:
+        start = file.read(_LONGEST)
+        if not start.startswith(MARKS[0][1]):
+            raise FileError(path, "is not NRRD", "Convert it to NIfTI")
+        end = re.search(rb"\r?\n\r?\n", start)
+        header = _header(path, start[: end.start() if end else None].decode("utf-8", "replace"))
+        if "datafile" in header:
+            remedy = "Save header and voxels in one .nrrd file"
+            raise FileError(path, f"keeps its voxels in another file ({header['datafile']})", remedy)
+        file.seek(end.end() if end else len(start))
+        array, kept = _array(path, header, file)
     flat = array.ndim == 2
     array = array[..., None] if flat else array
     geometry = checked_geometry(path, _affine(path, header, kept), array.shape)
     return Volume(array.astype(array.dtype.newbyteorder("="), copy=False), geometry, path, flat)
 
 
-def _header(text: str) -> Mapping[str, str]:
-    """The fields by name, in small letters; comments and `key:=value` pairs are left out."""
-    matches = (re.match(r"([^:#=]+):\s+(.*)", line) for line in text.splitlines()[1:])
-    return {match[1].strip().lower(): match[2].strip() for match in matches if match}
+def _header(path: Path, text: str) -> Mapping[str, str]:
+    """The fields by name, in small letters without blanks; comments and `key:=value` pairs are left out.
+
+    The format knows `data file` and `datafile`, `byte skip` and `byteskip`.
+    """
+    header: dict[str, str] = {}
+    for match in (re.match(r"([^:#=]+):(?!=)\s*(.*)", line) for line in text.splitlines()[1:]):
+        if match:
+            name, value = re.sub(r"\s", "", match[1]).lower(), match[2].strip()
+            if header.setdefault(name, value) != value:
+                raise FileError(path, f"states its {match[1].strip()} twice, and differently", COPY_AGAIN)
+    return header
 
 
-def _array(path: Path, header: Mapping[str, str], voxels: memoryview) -> tuple[NDArray[Any], list[int]]:
+def _array(path: Path, header: Mapping[str, str], file: BinaryIO) -> tuple[NDArray[Any], list[int]]:
     """The voxels `(x, y)` or `(x, y, z)`, and which of the file's axes these are."""
     encoding, kind = header.get("encoding", "").lower(), header.get("type", "").lower()
     if kind not in _CODES:
         raise FileError(path, f"holds {kind or 'numbers of no stated type'}, not grey levels", "Convert it to NIfTI")
-    if (
-        encoding not in ("raw", "gzip", "gz")
-        or header.get("byte skip", "0") != "0"
-        or header.get("line skip", "0") != "0"
-    ):
+    if encoding not in ("raw", "gzip", "gz") or any(header.get(skip, "0") != "0" for skip in ("byteskip", "lineskip")):
         raise FileError(path, f"is encoded as {encoding or 'nothing'}", "Save it as raw or gzip, without skips")
-    order = ">" if header.get("endian", "little").lower() == "big" else "<"
+    sizes = _sizes(path, header)
+    stored = np.dtype((">" if header.get("endian", "little").lower() == "big" else "<") + _CODES[kind])
+    size, there = math.prod(sizes) * stored.itemsize, os.fstat(file.fileno()).st_size - file.tell()
+    claim(path, size, there)
     try:
-        sizes = [int(size) for size in header.get("sizes", "").split()]
-        numbers = voxels if encoding == "raw" else gzip.decompress(voxels)
-        array = np.frombuffer(numbers, np.dtype(order + _CODES[kind]), count=int(np.prod(sizes))).reshape(
-            sizes, order="F"
-        )
-    except (EOFError, OSError, ValueError, zlib.error) as error:
+        voxels = gather(path, file if encoding == "raw" else gzip.GzipFile(fileobj=file), size)
+    except (EOFError, OSError, zlib.error) as error:
         raise FileError(path, f"is damaged or cut short ({error})", COPY_AGAIN) from error
+    array = np.frombuffer(voxels.getbuffer(), stored).reshape(sizes, order="F")
     kept = [axis for axis, size in enumerate(sizes) if size > 1 or len(sizes) <= 3]
-    if len(kept) not in (2, 3) or not array.size:
+    if len(kept) not in (2, 3):
         remedy = "Split channels into files <case>_0000, <case>_0001 ..., and frames into cases of their own"
         raise FileError(path, f"has {len(sizes)} axes {tuple(sizes)}, a scan has 3", remedy)
     return array.reshape([sizes[axis] for axis in kept], order="F"), kept
+
+
+def _sizes(path: Path, header: Mapping[str, str]) -> list[int]:
+    """How many voxels along each axis."""
+    words = header.get("sizes", "").split()
+    stated = header.get("dimension", str(len(words)))
+    if not words or not all(re.fullmatch(r"[1-9][0-9]{0,18}", word) for word in words) or stated != str(len(words)):
+        message = f"has the sizes {' '.join(words) or 'of nothing'} along {stated} axes, which no scan has"
+        raise FileError(path, message, COPY_AGAIN)
+    return [int(word) for word in words]
 
 
 def _affine(path: Path, header: Mapping[str, str], kept: list[int]) -> NDArray[np.float64]:
@@ -100,8 +123,8 @@ def _affine(path: Path, header: Mapping[str, str], kept: list[int]) -> NDArray[n
         known = "left-posterior-superior or right-anterior-superior"
         raise FileError(path, f"lies in a space {space!r}", f"Save it in one that says where the patient is: {known}")
     affine = np.eye(4)
-    if "space directions" in header:
-        given = _vectors(header["space directions"])
+    if "spacedirections" in header:
+        given = _vectors(header["spacedirections"])
         directions = [given[axis] if axis < len(given) else [] for axis in kept]
         for axis, direction in enumerate(directions):
             affine[:3, axis] = direction if len(direction) == 3 else np.nan
@@ -109,7 +132,7 @@ def _affine(path: Path, header: Mapping[str, str], kept: list[int]) -> NDArray[n
         spacings = header["spacings"].split()
         for axis, number in enumerate(kept):
             affine[axis, axis] = _number(spacings[number]) if number < len(spacings) else np.nan
-    origin = _vectors(header.get("space origin", "(0,0,0)"))
+    origin = _vectors(header.get("spaceorigin", "(0,0,0)"))
     affine[:3, 3] = origin[0] if origin and len(origin[0]) == 3 else np.nan
     return np.diag([*_TO_RAS[space], 1.0]) @ affine
 

@@ -5,6 +5,7 @@ A picture is shown with x to the right and y downwards; it states no spacing in 
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coranet.data.budget import claim
 from coranet.data.problem import FileError, Problem, warning
-from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, content_of, unplaced
+from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, check_file, unplaced
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -21,25 +23,35 @@ if TYPE_CHECKING:
 ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 MARKS = ((0, b"\x89PNG\r\n\x1a\n"), (0, b"\xff\xd8\xff"), (0, b"II*\0"), (0, b"MM\0*"))
 
+_WIDTHS = {"1": 1, "L": 1, "P": 5, "LA": 2, "I;16": 2, "RGB": 3}
+"""Bytes of a pixel, by mode; of indexed colours these are looked up too."""
+
 _UNSURE = 0.1
 """How many pixels of a JPEG mask may lie between its two values, for each one of its object: blurred edges leave less."""
 
 
 def read(path: Path, inside: Inside) -> Volume:
     """The grey levels `(x, y, 1)`, or `(x, y, pages)`; `as` = "mask" in `inside` says that these are classes."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
-    content_of(path, 1)  # says it better where the file is missing, empty or forbidden
+    size = check_file(path)
     try:
         with warnings.catch_warnings(action="ignore"), Image.open(path) as picture:  # of what else a file holds
-            pages, lossy = [], picture.format == "JPEG"
+            pages, total, lossy = [], 0, picture.format == "JPEG"
             for page in range(getattr(picture, "n_frames", 1)):
                 picture.seek(page)
+                total += math.prod(picture.size) * _WIDTHS.get(picture.mode, 4)
+                claim(path, total, size)
                 pages.append(_grey(path, picture))
-    except FileError:
+    except (FileError, MemoryError):
         raise
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, TypeError, ValueError) as error:
-        raise FileError(path, f"is no picture, damaged or cut short ({error})", COPY_AGAIN) from error
+    except Image.DecompressionBombError as error:
+        most = f"{2 * (Image.MAX_IMAGE_PIXELS or 0):,}"
+        remedy = "Cut it into tiles, or save it as NIfTI"
+        raise FileError(path, f"has more than {most} pixels, the most that a picture may have", remedy) from error
+    except Exception as error:  # Pillow raises whatever the parts that it calls do
+        reason = " ".join(str(error).split())
+        raise FileError(path, f"is no picture, damaged or cut short ({reason})", COPY_AGAIN) from error
     if len({page.shape for page in pages}) > 1:
         raise FileError(path, "has pages of different sizes", "Save them as files of their own")
     array = np.stack(pages, axis=-1) if len(pages) > 1 else pages[0]

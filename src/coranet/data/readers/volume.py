@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coranet.data.problem import FileError, Problem
+from coranet.file_names import special_kind
 from coranet.geometry import Geometry
 
 COPY_AGAIN = "Copy or export the file again"
@@ -36,23 +39,36 @@ class Volume:
     """What is wrong with the file but could be dealt with, and how it was."""
 
 
-def content_of(path: Path, most: int = -1) -> bytes:
-    """A file's bytes, all of them or the first.
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file, open for reading; what is no file, such as a named pipe, is never opened.
 
     Raises:
-        InputError: the file is missing, empty or may not be read.
+        InputError: the file is missing, empty, no file or may not be read.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(most)
+        if kind := special_kind(path):
+            raise FileError(path, f"is {kind}, not a file", "Put a file in its place, or move it away")
+        file = path.open("rb")
     except FileNotFoundError as error:
         raise FileError(path, "does not exist", "Check the path") from error
     except OSError as error:
         remedy = "Make it a file that you may read"
         raise FileError(path, f"cannot be opened ({error.strerror})", remedy) from error
-    if not content:
-        raise FileError(path, "is empty", COPY_AGAIN)
-    return content
+    with file:
+        if not os.fstat(file.fileno()).st_size:
+            raise FileError(path, "is empty", COPY_AGAIN)
+        yield file
+
+
+def check_file(path: Path) -> int:
+    """The size of a file that is there and may be read, before a library opens it.
+
+    Raises:
+        InputError: as `opened`.
+    """
+    with opened(path) as file:
+        return os.fstat(file.fileno()).st_size
 
 
 def checked_geometry(path: Path, affine: NDArray[np.float64], shape: tuple[int, ...]) -> Geometry:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from coranet.errors import InputError
 from coranet.files import write_atomically
+from coranet.json_files import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +67,7 @@ class Split:
     @classmethod
     def read(cls, path: Path) -> Split:
         """From JSON: the lists `labelled`, `unlabelled`, `val`, `test`, of which only the first is required."""
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:  # ValueError: neither text nor JSON
-            raise InputError(f"{path}: cannot be read as a split ({error}).") from error
+        content = read_json(path, "Give the JSON file of a split")
         if isinstance(content, dict):
             content = {name: value for name, value in content.items() if name not in ("source", "notes")}
         known = [f.name for f in fields(cls)]
