@@ -170,7 +170,7 @@ def test_a_run_in_training_is_left_alone_until_its_process_has_ended(scans, cach
 
 def test_a_request_to_stop_is_heard_while_relabelling(scans, small, tmp_path, finished, monkeypatch):
     from coranet.engine.predictor import Predictor
-    from coranet.engine.signals import Interrupted
+    from coranet.signals import Interrupted
 
     over = Predictor.over
     kills = iter([False, False, True])

@@ -19,7 +19,6 @@ from coranet.cli import main
 from coranet.data.datasets.folder import read_folder
 from coranet.data.readers import nifti
 from coranet.data.splits.by_patient import Split
-from coranet.engine.signals import Interrupted, deaf_children
 from coranet.errors import InputError
 from coranet.evaluation import Scores
 from coranet.evaluation.patients import read_patients, write_patients
@@ -27,6 +26,7 @@ from coranet.methods import METHODS
 from coranet.report import seeds_text, standings
 from coranet.runs import comparison, jobs
 from coranet.runs.comparison import Job, find_exam, parse_row, split_rows
+from coranet.signals import Interrupted, deaf_children
 
 SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1")
 SMALL = [*(word for setting in SETTINGS for word in ("--set", setting)), "--device", "cpu"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from coranet.files import make_folder
+from coranet.files import make_folder, sweep
 
 if TYPE_CHECKING:
     from coranet.evaluation.reliability import Calibrations
@@ -47,6 +47,7 @@ class EvaluateVerb:
             beside = self.out.with_name(f"{self.out.stem}_calibration{self.out.suffix}")
         if self.out is not None:
             make_folder(self.out.parent)
+            sweep(self.out.parent)
         # First, so that maps that are missing are said before the long part.
         calibrations = evaluate_calibration(self.predictions, self.labels) if self.calibration else None
         scores = evaluate(self.predictions, self.labels, per_slice=self.per_slice)
