@@ -95,6 +95,14 @@ def read_holder(file: Path) -> tuple[str, int]:
         return "", 0
 
 
+def named_holder(file: Path) -> Holder | None:
+    """Who a lock's file says it is held by; one that has just taken it is given a moment to say so."""
+    end = time.monotonic() + 1
+    while (holder := Holder.from_text(read_holder(file)[0])) is None and time.monotonic() < end:
+        time.sleep(0.02)
+    return holder
+
+
 def living_holder(file: Path) -> Holder | str | None:
     """Who holds a lock, by what its file says; None where nobody does.
 
@@ -107,7 +115,7 @@ def living_holder(file: Path) -> Holder | str | None:
     lives = holder.lives() if holder else None
     if lives is None:
         lives = time.time() - changed / 1e9 < _LONG_AGO and _changes(file, seen)
-    return (holder or "another process") if lives else None
+    return (holder or named_holder(file) or "another process") if lives else None
 
 
 def _changes(file: Path, seen: tuple[str, int]) -> bool:

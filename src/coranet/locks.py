@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 
 from coranet.errors import InputError
 from coranet.files import part_of, sweep
-from coranet.holders import BEAT, Holder, living_holder, read_holder
+from coranet.holders import BEAT, Holder, living_holder, named_holder, read_holder
 
 try:
     import fcntl
@@ -119,9 +119,9 @@ def _try(file: Path, subject: Path, made: int) -> _Lock | None:
     opened = cast(BinaryIO, os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0))
     try:
         got, owner = _flock(opened), _owner_of(file)
-        left, left_beside = (Holder.from_text(read_holder(each)[0]) for each in (file, owner))
         if got is False:
-            raise _occupied(subject, left)
+            raise _occupied(subject, named_holder(file))
+        left, left_beside = (Holder.from_text(read_holder(each)[0]) for each in (file, owner))
         if (
             left and not (got and left.is_here) and (other := living_holder(file))
         ):  # else the system says that it has ended

@@ -166,7 +166,7 @@ def test_several_at_a_time(scans, cache, broken, tmp_path, capsys):
     assert "windows of" in (tmp_path / "out/supervised-seed0/output.txt").read_text()
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_who_is_stopped_while_scoring_can_go_on(scans, small, tmp_path, monkeypatch, signum):
     made = comparison.prepare(scans, tmp_path / "out", "supervised", 1, small(steps=2), print, lambda *_: None)
     (job,) = made.jobs
