@@ -164,6 +164,25 @@ def test_nothing_in_a_lock_s_file_reaches_the_terminal_raw(tmp_path):
     assert len(str(nasty)) < 800
 
 
+def test_a_link_in_a_stranger_s_folder_is_not_written_through(tmp_path):
+    (tmp_path / "precious").write_text("years of work")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / LOCK).symlink_to(tmp_path / "precious")
+    with pytest.raises(InputError, match=r"\.lock: is no plain file.*Delete it"), owned(tmp_path / "run"):
+        pass
+    assert (tmp_path / "precious").read_text() == "years of work"
+
+
+def test_a_pipe_in_a_stranger_s_folder_is_not_waited_for(tmp_path, impatient):
+    os.mkfifo(tmp_path / LOCK)
+    with pytest.raises(InputError, match=r"\.lock: is no plain file.*Delete it"), owned(tmp_path):
+        pass
+    (tmp_path / LOCK).unlink()
+    os.mkfifo(tmp_path / f"{LOCK}-owner")
+    with owned(tmp_path):
+        pass
+
+
 def test_a_folder_that_cannot_be_written_to_is_said_in_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file/run", "/proc/coranet/run"):

@@ -18,6 +18,8 @@ BEAT = 5.0
 """Seconds between two signs of life: the file's time is set anew."""
 PATIENCE = 20.0
 """Seconds without a sign of life after which the process of another machine has ended."""
+SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""How a file is opened that a stranger may have put there: links are not followed, and a pipe is not waited for."""
 _LONG_AGO = 600.0
 _MOST = 200
 """Characters of a command that are shown."""
@@ -89,8 +91,9 @@ class Holder:
 def read_holder(file: Path) -> tuple[str, int]:
     """What a lock's file says, and when it showed a sign of life; nothing where it is not there."""
     try:
-        with file.open("rb") as opened:  # a network file system says what is new to who opens the file, not to who asks
-            return opened.read(2**16).decode(errors="replace"), os.fstat(opened.fileno()).st_mtime_ns
+        # Opened each time: a network file system says what is new to who opens a file, not to who asks for its time.
+        with os.fdopen(os.open(file, os.O_RDONLY | SAFELY), "rb") as opened:
+            return (opened.read(2**16) or b"").decode(errors="replace"), os.fstat(opened.fileno()).st_mtime_ns
     except OSError:
         return "", 0
 

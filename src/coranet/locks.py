@@ -9,7 +9,9 @@ locks to each machine: so what a process of another machine left is taken over o
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +20,7 @@ from typing import BinaryIO, cast
 
 from coranet.errors import InputError
 from coranet.files import part_of, sweep
-from coranet.holders import BEAT, Holder, living_holder, named_holder, read_holder
+from coranet.holders import BEAT, SAFELY, Holder, living_holder, named_holder, read_holder
 
 try:
     import fcntl
@@ -116,17 +118,16 @@ def _take(file: Path, subject: Path) -> _Lock:
 
 def _try(file: Path, subject: Path, made: int) -> _Lock | None:
     """The lock; None where its file went away meanwhile."""
-    opened = cast(BinaryIO, os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0))
+    opened = _open(file)
     try:
         got, owner = _flock(opened), _owner_of(file)
         if got is False:
             raise _occupied(subject, named_holder(file))
         left, left_beside = (Holder.from_text(read_holder(each)[0]) for each in (file, owner))
-        if (
-            left and not (got and left.is_here) and (other := living_holder(file))
-        ):  # else the system says that it has ended
+        has_ended = got and left is not None and left.is_here  # the system says so
+        if left and not has_ended and (other := living_holder(file)):
             raise _occupied(subject, other)
-        us = Holder.of_us(max(made, *(each.made for each in (left, left_beside) if each), 0))
+        us = Holder.of_us(made or int(any(each and each.made for each in (left, left_beside))))
         if got is None:
             opened.close()
             return _make_owner_file(owner, subject, us)
@@ -136,7 +137,7 @@ def _try(file: Path, subject: Path, made: int) -> _Lock | None:
             opened.close()
             return None
         with suppress(OSError):  # who may write into the folder may take over what we leave
-            file.chmod(file.parent.stat().st_mode & 0o666)
+            os.fchmod(opened.fileno(), file.parent.stat().st_mode & 0o666)
         with suppress(OSError):  # on a full disk nobody is told who holds it
             opened.truncate(0)
             opened.write(us.to_text().encode())
@@ -146,6 +147,19 @@ def _try(file: Path, subject: Path, made: int) -> _Lock | None:
     except BaseException:
         opened.close()
         raise
+
+
+def _open(file: Path) -> BinaryIO:
+    """The lock's file, made where it is not there; never what a link in a stranger's folder points to."""
+    refusal = InputError(f"{file}: is no plain file, and the lock of this folder belongs there. Delete it.")
+    try:
+        number = os.open(file, os.O_RDWR | os.O_CREAT | SAFELY, 0o666)
+    except OSError as error:
+        raise (refusal if error.errno == errno.ELOOP else error) from None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise refusal
+    return cast(BinaryIO, os.fdopen(number, "r+b", buffering=0))
 
 
 def _make_owner_file(file: Path, subject: Path, us: Holder) -> _Lock | None:
@@ -172,15 +186,15 @@ def _make_owner_file(file: Path, subject: Path, us: Holder) -> _Lock | None:
 
 def _flock(opened: BinaryIO) -> bool | None:
     """Whether the file is ours now; None where there are no locks."""
-    if fcntl is None:
-        return None
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if fcntl:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
     except BlockingIOError:
         return False
     except OSError:
-        return None
-    return True
+        pass
+    return None
 
 
 def _make(folder: Path) -> int:
