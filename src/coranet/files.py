@@ -1,18 +1,22 @@
-"""Writing a file in one move, so that whoever looks finds the old one or the whole new one, and holding one for oneself."""
+"""Writing a file in one move, so that whoever looks finds the old one or the whole new one."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import re
+import shutil
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from coranet.errors import InputError
+from coranet.processes import is_running, machine
 
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+_PART = re.compile(r"\.(\d{1,9})-(?:([0-9a-f]{6})-)?.+\.part")
+"""The names that `part_of` gives: of which process, and on which machine."""
+_BEGAN = time.time()
+_LONG = 300
+"""Seconds after which nobody is writing a file any more."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -21,8 +25,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     Raises:
         InputError: it cannot be written.
     """
-    # Hidden, so that whoever lists the folder meanwhile does not take it for a scan.
-    beside = path.with_name(f".{os.getpid()}-{path.name}.part")
+    beside = part_of(path)
     try:
         with beside.open("wb") as file:
             file.write(content)
@@ -39,6 +42,37 @@ def write_atomically(path: Path, content: bytes) -> None:
             beside.unlink()
 
 
+def part_of(path: Path) -> Path:
+    """Where this process makes a file or folder before it moves it into its place.
+
+    It is hidden, so that whoever lists the folder meanwhile does not take it for a scan.
+    """
+    return path.with_name(f".{os.getpid()}-{machine()}-{path.name}.part")
+
+
+def sweep(folder: Path, *, deep: bool = False) -> None:
+    """Remove what killed processes left half made in a folder, and in the folders in it; nothing of a living process."""
+    for left in (*folder.glob(".*.part"), *(folder.glob("*/.*.part") if deep else ())):
+        with suppress(OSError):
+            if not _is_left_over(left):
+                continue
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left)
+            else:
+                left.unlink()
+
+
+def _is_left_over(part: Path) -> bool:
+    found = _PART.fullmatch(part.name)
+    if found is None:
+        return False
+    number, where, changed = int(found[1]), found[2], part.lstat().st_mtime
+    alive = is_running(number) if where == machine() else None
+    if number == os.getpid() and alive:  # ours, or of an earlier process that had our number
+        return changed < _BEGAN - 1
+    return time.time() - changed > _LONG if alive is None else not alive
+
+
 def make_folder(folder: Path) -> None:
     """It and those above it, where they are not there.
 
@@ -49,23 +83,3 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror}). Choose another folder.") from error
-
-
-@contextmanager
-def locked(path: Path, refusal: str) -> Iterator[None]:
-    """Keep other processes from holding the same file meanwhile. The system lets go of it when a process ends, in any way.
-
-    Where a file system or a platform knows no locks, nobody is refused.
-
-    Raises:
-        InputError: `refusal`, where another process holds it.
-    """
-    with path.open("rb") as file:
-        try:
-            if fcntl:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(refusal) from error
-        except OSError:
-            pass
-        yield

@@ -23,7 +23,7 @@ from coranet.engine.trained import Trained
 from coranet.engine.trainer import Trainer
 from coranet.errors import DivergenceError, InputError
 from coranet.feed.case_maps import read_maps
-from coranet.files import locked
+from coranet.locks import owned
 from coranet.runs.launch import make_run, train
 
 COMMAND = [sys.executable, "-m", "coranet.cli", "train"]
@@ -109,12 +109,29 @@ def test_resuming_after_kill_9_gives_the_same_weights_to_the_bit(scans, cache, t
     assert [line["step"] for line in records(killed)] == sorted({line["step"] for line in records(killed)})
 
 
-def test_a_run_killed_before_its_first_save_is_continued_all_the_same(scans, cache, tmp_path, finished, small):
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from coranet.engine import Listener
+from coranet.runs.launch import train
+from coranet.runs.options import Options
+
+class Kill(Listener):
+    def on_begin(self, plan):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+torch.set_num_threads(1)
+settings = (("net.width", "4"), ("net.levels", "2"), ("train.batch", "[2, 2]"))
+options = Options(cache=Path(sys.argv[3]), device="cpu", steps=12, val=0, save_every=1000, overrides=settings)
+train(sys.argv[1], sys.argv[2], options, listeners=[Kill()])
+"""
+
+
+def test_a_run_killed_before_its_first_save_is_continued_all_the_same(scans, cache, tmp_path, small):
     out = tmp_path / "run"
-    process = start(scans, out, cache, "--steps", "12", "--save-every", "1000")
-    wait_for(out / "run.json", process)  # the last file that is made before the first step
-    process.kill()
-    process.communicate()
+    command = [sys.executable, "-c", KILLED, *map(str, (scans, out, cache))]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert state(out)["step"] == 0
     train(scans, out, small(val=0, save_every=1000), resume=True)
     undisturbed = train(scans, tmp_path / "undisturbed", small(val=0))
@@ -130,7 +147,7 @@ def test_a_run_killed_while_its_folder_was_made_starts_anew(scans, tmp_path, fin
     assert same(state(train(scans, out, small(val=1)))["nets"], state(finished)["nets"])
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_request_to_stop_saves_and_says_how_to_go_on(scans, cache, tmp_path, signum):
     out = tmp_path / "run"
     process = start(scans, out, cache, "--steps", "2000")
@@ -142,14 +159,14 @@ def test_a_request_to_stop_saves_and_says_how_to_go_on(scans, cache, tmp_path, s
     assert "--resume" in said
     assert "Traceback" not in said
     assert state(out)["step"] > 0
-    assert not list(out.glob(".*.part"))
+    assert not list(out.glob(".*"))
 
 
 def test_a_run_in_training_is_left_alone_until_its_process_has_ended(scans, cache, tmp_path, small):
     out = tmp_path / "run"
     process = start(scans, out, cache, "--steps", "2000")
     wait_for(out / "log.jsonl", process)
-    with pytest.raises(InputError, match=f"{out}: another process is training there"):
+    with pytest.raises(InputError, match=f"{out}: is in use by process {process.pid} on "):
         train(scans, out, small(val=0, steps=2000), resume=True)
     undisturbed = process.poll() is None
     process.kill()
@@ -157,13 +174,13 @@ def test_a_run_in_training_is_left_alone_until_its_process_has_ended(scans, cach
     assert undisturbed
     steps = [record["step"] for record in records(out)]
     assert steps == sorted(set(steps))
-    with locked(out / "run.json", "still held"):
+    with owned(out):
         pass
 
 
 def test_a_request_to_stop_is_heard_while_relabelling(scans, small, tmp_path, finished, monkeypatch):
     from coranet.engine.predictor import Predictor
-    from coranet.engine.signals import Interrupted
+    from coranet.signals import Interrupted
 
     over = Predictor.over
     kills = iter([False, False, True])

@@ -22,7 +22,6 @@ from coranet.data.readers import nifti
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
 from coranet.engine.log import Listener
-from coranet.engine.signals import Interrupted, deaf_children
 from coranet.errors import InputError
 from coranet.evaluation import Scores
 from coranet.evaluation.patients import read_patients, write_patients
@@ -31,6 +30,7 @@ from coranet.report import seeds_text, standings
 from coranet.runs import comparison, jobs
 from coranet.runs.comparison import Job, parse_row, split_rows
 from coranet.runs.exam import find_exam, find_store_exam
+from coranet.signals import Interrupted, deaf_children
 
 SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1")
 SMALL = [*(word for setting in SETTINGS for word in ("--set", setting)), "--device", "cpu"]
@@ -170,7 +170,7 @@ def test_several_at_a_time(scans, cache, broken, tmp_path, capsys):
     assert "windows of" in (tmp_path / "out/supervised-seed0/output.txt").read_text()
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_who_is_stopped_while_scoring_can_go_on(scans, small, tmp_path, monkeypatch, signum):
     made = comparison.prepare(scans, tmp_path / "out", "supervised", 1, small(steps=2), print, lambda *_: None)
     (job,) = made.jobs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from coranet.cli.parsing import FLAT
+from coranet.cli.stopping import until_stopped
 from coranet.errors import InputError
+from coranet.locks import owned
 from coranet.runs.options import Options, Shared
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ class CompareVerb:
 
     def __call__(self) -> int:
         """Compare."""
+        return until_stopped(self._compare, ". Continue with the same command.")
+
+    def _compare(self) -> int:
         from coranet.cli.show import counting, say
-        from coranet.engine.signals import Interrupted
         from coranet.runs import comparison, jobs
 
         options = Options(**vars(self.options))
@@ -59,14 +62,11 @@ class CompareVerb:
         against = self.against or ("supervised" if "supervised" in rows else rows[0] if rows else "")
         if rows and against not in rows:
             raise InputError(f"--against {against}: is none of the rows {', '.join(rows)}.")
-        with counting() as on_progress:
-            made = comparison.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
-        try:
+        with owned(self.out):
+            with counting() as on_progress:
+                made = comparison.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
             errors = jobs.attempt_all(made, self.jobs, lambda job: run_alone(made, job), say)
-        except Interrupted as stop:
-            say(f"Stopped by {signal.Signals(stop.signum).name}. Continue with the same command.")
-            return 128 + stop.signum
-        return _conclude(made, against, errors)
+            return _conclude(made, against, errors)
 
 
 def run_alone(made: Comparison, job: Job) -> str | None:

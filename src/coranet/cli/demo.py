@@ -8,7 +8,9 @@ from typing import Annotated
 
 import tyro
 
+from coranet.cli.stopping import until_stopped
 from coranet.errors import InputError
+from coranet.locks import owned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,13 @@ class DemoVerb:
 
     def __call__(self) -> int:
         """Run it."""
+        return until_stopped(self._alone, ". Continue with the same command.")
+
+    def _alone(self) -> int:
+        with owned(self.out):
+            return self._demonstrate()
+
+    def _demonstrate(self) -> int:
         from coranet.cli.display import TrainingDisplay
         from coranet.cli.show import counting, say
         from coranet.report import seeds_text, table_text, write_report

@@ -10,7 +10,7 @@ import tyro
 
 from coranet.cli.parsing import MaxGb
 from coranet.data.budget import within_budget
-from coranet.files import make_folder
+from coranet.files import make_folder, sweep
 
 if TYPE_CHECKING:
     from coranet.evaluation.reliability import Calibrations
@@ -52,6 +52,7 @@ class EvaluateVerb:
             beside = self.out.with_name(f"{self.out.stem}_calibration{self.out.suffix}")
         if self.out is not None:
             make_folder(self.out.parent)
+            sweep(self.out.parent)
         # First, so that maps that are missing are said before the long part.
         calibrations = evaluate_calibration(self.predictions, self.labels) if self.calibration else None
         scores = evaluate(self.predictions, self.labels, per_slice=self.per_slice)

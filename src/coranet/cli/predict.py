@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 import tyro
 
 from coranet.cli.parsing import MaxGb
+from coranet.cli.stopping import until_stopped
 from coranet.data.budget import within_budget
+from coranet.locks import owned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,9 @@ class PredictVerb:
     @within_budget
     def __call__(self) -> int:
         """Predict."""
+        return until_stopped(self._predict, ". The files that are there are whole. The same command starts over.")
+
+    def _predict(self) -> int:
         from coranet.cli.show import counting, say
         from coranet.engine.trained import Trained
         from coranet.evaluation.sizes import odd_sizes
@@ -82,7 +87,7 @@ class PredictVerb:
         )
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
         say(f"A network of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
-        with counting() as on_progress:
+        with owned(self.out), counting() as on_progress:
             sizes = trained.predict_files(
                 self.scans,
                 self.out,

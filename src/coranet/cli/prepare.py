@@ -11,6 +11,7 @@ import tyro
 from tyro.constructors import StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
 from coranet.cli.parsing import FLAT, REGISTRY, MaxGb, option_fields
+from coranet.cli.stopping import until_stopped
 from coranet.data.budget import within_budget
 from coranet.data.prepare.preparation import Intensity, Preparation
 from coranet.errors import InputError
@@ -98,6 +99,16 @@ class PrepareVerb:
     @within_budget
     def __call__(self) -> int:
         """Prepare."""
+        return until_stopped(self._alone, ". What is prepared is kept: the same command goes on from there.")
+
+    def _alone(self) -> int:
+        from coranet.locks import holding
+
+        _check_free(self.out)
+        with holding(self.out.with_name(f".{self.out.name}.lock"), self.out):
+            return self._prepare()
+
+    def _prepare(self) -> int:
         import time
 
         from coranet.cli.show import counting, output, say
@@ -110,11 +121,7 @@ class PrepareVerb:
             raise InputError(f"{self.raw}: is a prepared store already. Give the folder with the scans.")
         began = time.monotonic()
         with counting() as on_progress:
-            try:
-                told = self._build(on_progress)
-            except KeyboardInterrupt:
-                say("What is prepared is kept: the same command goes on from there.")
-                raise
+            told = self._build(on_progress)
         for line in summary(Store.open(self.out), told, time.monotonic() - began):
             output.print(line, markup=False)
         say(f"Prepared: {self.out}. Next: coranet train {self.out} --out RUN")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from coranet.cli.compare import run_alone, show_rows
+from coranet.cli.stopping import until_stopped
 from coranet.errors import InputError
+from coranet.locks import owned
+
+if TYPE_CHECKING:
+    from coranet.paper.reproduction import Cells, Reproduction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +72,8 @@ class ReproduceVerb:
             return self._unpack(self.unpack)
         if self.keep is not None and not find_archive(self.keep)[1]:
             raise InputError(f"--keep {self.keep}: name a group of runs too, as {self.keep / 'paper'}.")
-        code = self._make() if self.name else self._show(NAMES)
+        again = ". Continue with the same command."
+        code = until_stopped(self._make, again) if self.name else self._show(NAMES)
         if self.keep is not None and code <= 1:  # finished runs are worth keeping where others failed
             self._keep(self.keep)
         return code
@@ -100,9 +105,7 @@ class ReproduceVerb:
         say(f"Added {len(found.runs)} runs to the table in {folder}")
 
     def _make(self) -> int:
-        from coranet.cli.show import counting, say
-        from coranet.engine.signals import Interrupted
-        from coranet.paper.reproduction import NAMES, Reproduction, cells_of, only_methods, run_cells, sets_for
+        from coranet.paper.reproduction import NAMES, Reproduction, cells_of, only_methods, sets_for
         from coranet.runs.comparison import split_rows
 
         names = NAMES if self.name == "all" else (self.name,)
@@ -129,20 +132,24 @@ class ReproduceVerb:
             raise InputError(f"{self.name}: is made on {made_on}, and none of these is there. Change --data or --sets.")
         if self.methods is not None and self.methods.strip() != "all":
             cells = only_methods(cells, split_rows(self.methods))
+        with owned(self.out):
+            return self._run(cells, request)
+
+    def _run(self, cells: Mapping[str, Cells], request: Reproduction) -> int:
+        """Run what is missing of each name, and show it."""
+        from coranet.cli.show import counting, say
+        from coranet.paper.reproduction import run_cells
+
         failed = False
-        for name in names:
+        for name in cells:
             with counting() as on_progress:
-                try:
-                    errors = run_cells(cells[name], request, run_alone, say, on_progress, study=name)
-                except Interrupted as stop:
-                    say(f"Stopped by {signal.Signals(stop.signum).name}. Continue with the same command.")
-                    return 128 + stop.signum
+                errors = run_cells(cells[name], request, run_alone, say, on_progress, study=name)
             for setting, found in errors.items():
                 failed = True
                 for row, error in found.items():
                     say(f"{setting.name}, {row}: failed. {error}")
         try:
-            code = self._show(names)
+            code = self._show(tuple(cells))
         except InputError:
             if failed or self.methods is None:
                 raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,9 @@ from typing import Annotated
 import tyro
 
 from coranet.cli.parsing import FLAT
+from coranet.cli.stopping import until_stopped
 from coranet.runs.options import Options
+from coranet.signals import Interrupted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +19,8 @@ class TrainVerb:
     """Train from a few labelled and many unlabelled scans.
 
     DATA is a folder in nnU-Net's raw layout (imagesTr, labelsTr, dataset.json); a case of imagesTr without a file in
-    labelsTr is unlabelled. RUN receives run.json, log.jsonl and last.pt, the newest state. Ctrl-C saves and stops.
+    labelsTr is unlabelled. RUN receives run.json, log.jsonl and last.pt, the newest state. Ctrl-C saves and stops, and so
+    does a closed terminal.
     """
 
     data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
@@ -33,10 +35,22 @@ class TrainVerb:
 
     def __call__(self) -> int:
         """Train."""
+        return until_stopped(self._train, self._advice)
+
+    def _advice(self, stop: Interrupted) -> str:
+        """What of the run is there, and how to go on."""
+        if stop.step is not None:
+            saved = f" after step {stop.step}; the state is saved in {self.out / 'last.pt'}."
+        elif not (self.out / "run.json").exists():
+            return " before the first step. Start with the same command again."
+        else:
+            saved = f" between two saves; the one before is in {self.out / 'last.pt'}."
+        return f"{saved}\nContinue with the same command and --resume."
+
+    def _train(self) -> int:
         from coranet.cli.display import TrainingDisplay
         from coranet.cli.show import counting, say
         from coranet.engine.log import Listener
-        from coranet.engine.signals import Interrupted
         from coranet.runs.launch import train
 
         with counting() as on_progress, TrainingDisplay() as display:
@@ -45,21 +59,15 @@ class TrainVerb:
                 from coranet.cli.tensorboard import TensorBoard
 
                 listeners.append(TensorBoard(self.out))
-            try:
-                train(
-                    self.data,
-                    self.out,
-                    self.options,
-                    resume=self.resume,
-                    listeners=listeners,
-                    say=say,
-                    on_progress=on_progress,
-                )
-            except Interrupted as stop:
-                name = signal.Signals(stop.signum).name
-                say(f"Stopped by {name} after step {stop.step}; the state is saved in {self.out / 'last.pt'}.")
-                say("Continue with the same command and --resume.")
-                return 128 + stop.signum
+            train(
+                self.data,
+                self.out,
+                self.options,
+                resume=self.resume,
+                listeners=listeners,
+                say=say,
+                on_progress=on_progress,
+            )
         missed = display.outcome.missed if display.outcome else ()
         if missed:
             say(f"Trained, but it does not find {', '.join(missed)}: {self.out}")

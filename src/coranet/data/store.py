@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coranet.errors import InputError
+from coranet.files import part_of
 from coranet.json_files import JsonError, read_object
 
 FORMAT = "coranet-store-3"
@@ -160,7 +161,7 @@ class StoreWriter:
 
     def choose_folder(self) -> Path:
         """Beside the store's place and hidden, for this writer alone."""
-        return self.path.with_name(f".{self.path.name}-{uuid4().hex}")
+        return part_of(self.path.with_name(f"{uuid4().hex}-{self.path.name}"))
 
     def add(
         self,

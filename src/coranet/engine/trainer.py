@@ -18,12 +18,12 @@ from coranet.engine.optimizers import rate
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.run import Run
 from coranet.engine.setup import Setup
-from coranet.engine.signals import Interrupted, stop_requests
 from coranet.engine.state import State
 from coranet.engine.step import Captured, Updates
 from coranet.engine.timeline import Stretch
 from coranet.feed.batches import mix
 from coranet.nets import count_parameters
+from coranet.signals import Interrupted, stop_requests
 from coranet.types import Batch, Progress, Terms
 
 

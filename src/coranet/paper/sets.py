@@ -24,6 +24,7 @@ from coranet.data.readers import Volume, nifti
 from coranet.data.splits.by_patient import Split, split_by_ratio
 from coranet.data.splits.protocols import find_protocol
 from coranet.errors import InputError
+from coranet.files import part_of
 from coranet.runs.options import Options
 
 TEXT_2D = Options(preset="paper", dims=2, overrides=(("net.width", "16"),))
@@ -221,7 +222,7 @@ def lay_out(scans: ScanSet, source: Path | None, home: Path) -> Path:
                 f"{place}: was laid out from {made_of}, and --data is {told}. Give that folder, or another --out."
             )
     else:
-        beside = home / f".{scans.name}-{uuid4().hex}"
+        beside = part_of(home / f"{uuid4().hex}-{scans.name}")
         try:
             dataset = _dataset(scans, source, beside / "source")
             _write(dataset, scans, beside / "made", told)

@@ -18,17 +18,21 @@ from coranet.data.budget import allowing
 from coranet.data.store import Store
 from coranet.engine.checkpoint import BEST
 from coranet.engine.log import Listener
-from coranet.engine.signals import Interrupted, deaf_children, stop_requests
 from coranet.engine.trained import Trained
 from coranet.errors import InputError
 from coranet.evaluation import evaluate
 from coranet.files import write_atomically
+from coranet.locks import OccupiedError
+from coranet.processes import end_with_parent
 from coranet.runs.comparison import Compare, Job
 from coranet.runs.exam import Exam
 from coranet.runs.launch import OnProgress, Say, find_device, train
+from coranet.signals import Interrupted, deaf_children, stop_requests, stopping_at_once
 
 ERROR = "error.txt"
 """In a run folder: why it failed, in one line, and where."""
+OUTPUT = "output.txt"
+"""In a run folder: what was said by a process of its own."""
 
 
 def attempt_all(
@@ -66,8 +70,8 @@ def attempt(
     try:
         with allowing(compare.options.max_gb):
             _run(compare, job, listeners, say, on_progress or (lambda what, done, total: None))
-    except Interrupted:
-        raise
+    except OccupiedError as error:  # nothing is written where another process is at work
+        return str(error)
     except Exception as error:
         message = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         line = " ".join(message.split())
@@ -89,12 +93,8 @@ def _run(compare: Compare, job: Job, listeners: Sequence[Listener], say: Say, on
         say=say,
         on_progress=on_progress,
     )
-    with stop_requests(_stop_at_once):
+    with stopping_at_once():
         _score(compare, job, on_progress)
-
-
-def _stop_at_once(signum: int) -> None:
-    raise Interrupted(0, signum)
 
 
 def _score(compare: Compare, job: Job, on_progress: OnProgress) -> None:
@@ -121,7 +121,7 @@ def _predict(trained: Trained, exam: Exam, out: Path, on_progress: OnProgress) -
 def attempt_together(compare: Compare, jobs: Sequence[Job], most: int, say: Say) -> dict[Job, str]:
     """Several at a time, each a process of its own on the same device; returns the errors of those that failed.
 
-    What a process says goes to `output.txt` in its run folder.
+    What a process says goes to OUTPUT in its run folder.
     """
     context = multiprocessing.get_context("spawn")  # a process that has used a GPU cannot be forked
     waiting, running, errors, stops = list(jobs), dict[Job, BaseProcess](), dict[Job, str](), list[int]()
@@ -143,18 +143,22 @@ def attempt_together(compare: Compare, jobs: Sequence[Job], most: int, say: Say)
         for process in running.values():
             process.join()
     if stops:
-        raise Interrupted(0, stops[0])
+        raise Interrupted(None, stops[0])
     return errors
 
 
 def _in_process(compare: Compare, job: Job) -> None:
+    end_with_parent()  # also where that one is killed: the next one finds nobody at work
     folder = compare.folder(job)
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "output.txt").open("a", encoding="utf-8", buffering=1) as file:
+    with (folder / OUTPUT).open("a", encoding="utf-8", buffering=1) as file:
         try:
-            error = attempt(compare, job, say=lambda line: print(line, file=file))
-        except Interrupted:
-            sys.exit(128 + signal.SIGINT)
+            with stopping_at_once():
+                error = attempt(compare, job, say=lambda line: print(line, file=file))
+        except Interrupted as stop:
+            sys.exit(128 + stop.signum)
+        if error:
+            print(error, file=file)
     sys.exit(0 if error is None else 1)
 
 
@@ -162,7 +166,9 @@ def _error_of(compare: Compare, job: Job, code: int | None) -> str | None:
     """What a process left behind; one that was killed had no time to."""
     if code == 0:
         return None
-    file = compare.folder(job) / ERROR
-    if file.exists():
-        return file.read_text(encoding="utf-8").partition("\n")[0]
+    error, output = (compare.folder(job) / name for name in (ERROR, OUTPUT))
+    if error.exists():
+        return error.read_text(encoding="utf-8").partition("\n")[0]
+    if code == 1 and output.exists() and (lines := output.read_text(encoding="utf-8").splitlines()):
+        return lines[-1]
     return f"ended with {signal.Signals(-code).name if code and code < 0 else f'status {code}'} (out of memory?)"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from coranet.engine.map_archive import MapArchive
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
-from coranet.files import locked
+from coranet.locks import owned
 from coranet.methods import METHODS, find_method, method_name
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
@@ -61,10 +60,33 @@ def train(
         on_progress: who is told how far reading and preparing have come.
     """
     data, out, options = Path(data), Path(out), options or Options()
+    check = _check_begun if resume else check_free
+    check(out)
+    with owned(out):
+        check(out)  # once more: another process may have just ended there
+        _train_alone(data, out, options, resume, listeners, say, on_progress)
+    return out
+
+
+def _check_begun(out: Path) -> None:
+    if out.is_dir() and not (out / "run.json").exists():
+        raise InputError(f"{out}: no run was begun there (no run.json). Start it without --resume.")
+    if not out.is_dir():
+        Run.read(out)  # says so
+
+
+def _train_alone(
+    data: Path,
+    out: Path,
+    options: Options,
+    resume: bool,
+    listeners: Sequence[Listener],
+    say: Say,
+    on_progress: OnProgress,
+) -> None:
+    """In a folder that is ours."""
     device = find_device(options.device)
     if resume:
-        if out.is_dir() and not (out / "run.json").exists():
-            raise InputError(f"{out}: no run was begun there (no run.json). Start it without --resume.")
         run = Run.read(out)
         check_same(run, options)
         settings = decode(Preparation, run.data.preparation, "preparation")
@@ -81,13 +103,10 @@ def train(
                 f"{data}: not the data {out} was started on, or prepared by another version of coranet. "
                 "Continue on the same files with the same version, or start anew."
             )
-        with _alone_in(out):
-            trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)))
-            trainer.resume()
-            say(f"Continuing after step {trainer.state.done} of {run.train.steps}.")
-            trainer.fit()
+        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)))
+        trainer.resume()
+        say(f"Continuing after step {trainer.state.done} of {run.train.steps}.")
     else:
-        check_free(out)
         run, store = make_run(data, options, device, say=say, on_progress=on_progress)
         trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)))
         if options.init is not None:
@@ -96,20 +115,12 @@ def train(
         _begin_folder(run, out)
         trainer.save()
         trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
-        with _alone_in(out):
-            trainer.fit()
-    return out
+    trainer.fit()
 
 
 def _archives(run: Run, out: Path) -> Sequence[Listener]:
     """Listeners that keep files. They come last: others may change what they keep."""
     return (Film(out), MapArchive(out)) if run.train.keep_maps else (Film(out),)
-
-
-def _alone_in(out: Path) -> AbstractContextManager[None]:
-    return locked(
-        out / "run.json", f"{out}: another process is training there. Let it end, or stop it and continue then."
-    )
 
 
 def make_run(

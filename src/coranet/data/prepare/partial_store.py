@@ -1,7 +1,7 @@
 """A store in the making, which a later process can take up where this one stopped or was killed.
 
 .NAME-unfinished/         hidden beside the store's place, until it is whole
-  lock                    held by the process that writes
+  .lock                   held by the process that writes
   journal.jsonl           the cases that are in the store, a line each, written after their voxels
   pieces/                 cases that are prepared, and wait until those before them are
   store/                  images.bin, labels.bin
@@ -13,9 +13,8 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -24,11 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coranet.data.store import StoreWriter, as_stored
+from coranet.files import sweep
+from coranet.locks import LOCK, OccupiedError, holding
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
 
+CHOICE = "Make room, or choose another folder with --cache or --out."
+"""Where a store cannot be written."""
 _CHUNK = 2**22
 """Bytes that are copied at a time."""
 
@@ -153,13 +156,18 @@ class ResumableWriter(StoreWriter):
     def __init__(self, path: Path, header: Mapping[str, Any], keys: Sequence[str]) -> None:
         super().__init__(path, header)
         self.keys, self.done = keys, list[Piece]()
-        self.lock: BinaryIO | None = None
+        self.lock: ExitStack | None = None
 
     def choose_folder(self) -> Path:
         """One that can be found again, unless another process is at work there."""
-        folder = unfinished(self.path)
-        self.lock = _claim(folder)
-        return folder if self.lock is not None else super().choose_folder()
+        sweep(self.path.parent)
+        folder, lock = unfinished(self.path), ExitStack()
+        try:
+            lock.enter_context(holding(folder / LOCK, self.path, CHOICE))
+        except OccupiedError:
+            return super().choose_folder()
+        self.lock = lock
+        return folder
 
     def __enter__(self) -> ResumableWriter:
         super().__enter__()
@@ -217,21 +225,3 @@ class ResumableWriter(StoreWriter):
     def _count(self, piece: Piece) -> None:
         self.enter(piece.entry, piece.hash, labelled=piece.labelled)
         self.done.append(piece)
-
-
-def _claim(folder: Path) -> BinaryIO | None:
-    """A folder for this process alone, until the file is closed or the process ends; None where another has it."""
-    if sys.platform == "win32":
-        return None
-    import fcntl
-
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = (folder / "lock").open("wb")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(lock.fileno()).st_ino == (folder / "lock").stat().st_ino:  # else its owner just cleared it away
-            return lock
-    except OSError:
-        pass
-    lock.close()
-    return None

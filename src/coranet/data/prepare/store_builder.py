@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from coranet.data.datasets.folder import Case, Dataset
-from coranet.data.prepare.partial_store import Piece, ResumableWriter, unfinished
+from coranet.data.prepare.partial_store import CHOICE, Piece, ResumableWriter, unfinished
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.prepare.workers import Task, carry_out, side_by_side
 from coranet.data.problem import FileError
@@ -156,9 +156,7 @@ def building(dataset: Dataset, cases: Sequence[Case], settings: Preparation, pat
         with ResumableWriter(path, header, [case_key(case, settings) for case in cases]) as writer:
             yield Builder(writer, dataset, cases, settings)
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written ({error.strerror}). Make room, or choose another folder with --cache or --out."
-        ) from error
+        raise InputError(f"{path}: cannot be written ({error.strerror}). {CHOICE}") from error
 
 
 def check_crop(cases: Sequence[Case], settings: Preparation) -> None:

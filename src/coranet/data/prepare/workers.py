@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -23,6 +21,8 @@ from coranet.data.prepare.partial_store import Piece, PieceFiles
 from coranet.data.prepare.resampling import restore_turned
 from coranet.data.readers import Volume
 from coranet.errors import InputError
+from coranet.processes import end_with_parent
+from coranet.signals import ignore_requests
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -121,15 +121,8 @@ def _one_thread_each() -> Iterator[None]:
 def _begin(budget: Budget) -> None:
     """In a new process: keep to its share of memory, leave stopping to the parent, and end with it."""
     adopt(budget)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "this process was started by another"
-    parent.join()
-    os._exit(1)
+    ignore_requests()
+    end_with_parent()
 
 
 def _recovery(opened: Opened, label: NDArray[np.uint8] | None) -> dict[str, float]:
