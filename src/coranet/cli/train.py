@@ -37,6 +37,7 @@ class TrainVerb:
         from coranet.cli.show import counting, say
         from coranet.engine.log import Listener
         from coranet.engine.signals import Interrupted
+        from coranet.methods import own_name
         from coranet.runs.launch import train
 
         with counting() as on_progress, TrainingDisplay() as display:
@@ -60,5 +61,6 @@ class TrainVerb:
                 say(f"Stopped by {name} after step {stop.step}; the state is saved in {self.out / 'last.pt'}.")
                 say("Continue with the same command and --resume.")
                 return 128 + stop.signum
-        say(f"Trained: {self.out}. Next: coranet predict {self.out} SCANS --out PREDICTIONS")
+        own = " --trust" if self.options.trust or own_name(self.options.method) else ""
+        say(f"Trained: {self.out}. Next: coranet predict {self.out} SCANS --out PREDICTIONS{own}")
         return 0

@@ -21,6 +21,7 @@ from coranet.data.readers import Volume
 from coranet.data.readers.nifti import write
 from coranet.data.store import Store
 from coranet.engine import checkpoint
+from coranet.engine.allowance import make_networks
 from coranet.engine.codec import decode
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.predictor import Predictor, settle
@@ -29,7 +30,7 @@ from coranet.errors import InputError
 from coranet.feed.batches import mix
 from coranet.files import make_folder
 from coranet.geometry import Geometry
-from coranet.nets import MakeNet, count_parameters
+from coranet.nets import count_parameters
 from coranet.ops.tiling import check_stride
 
 
@@ -66,6 +67,8 @@ class Trained:
         uncertainty: bool = True,
         stride: tuple[int, ...] | None = None,
         best: bool = False,
+        trust: bool = False,
+        say: checkpoint.Say = checkpoint.warn,
     ) -> Trained:
         """From a run folder.
 
@@ -75,16 +78,19 @@ class Trained:
             uncertainty: load what is needed to say what is uncertain.
             stride: voxels between windows; the run's own where none is given.
             best: the weights that did best on validation cases instead of the last ones.
+            trust: let the run's own method run, where it has one: a Python file in its folder.
+            say: who is told of weights without checksums.
         """
-        run = Run.read(folder)
+        run = Run.read(folder, trust=trust)
         stride = _stride_of(run, stride)
         source = folder / (checkpoint.BEST if best else checkpoint.LAST)
         if best and not source.exists():
             raise InputError(
                 f"{folder}: has no best weights: it was trained without validation cases. Use the last ones."
             )
-        nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
-        checkpoint.load_weights(nets, checkpoint.load(source, torch.device("cpu"))["nets"], source)
+        content = checkpoint.load(source, torch.device("cpu"), {"nets": dict}, run=run.identity, say=say)
+        nets = make_networks(run, source)
+        checkpoint.load_weights(nets, content["nets"], source)
         segmenter = run.method.segmenter(nets, uncertainty=uncertainty)
         torch.backends.cudnn.allow_tf32 = False
         settle(segmenter.net.eval(), run.accel, device)

@@ -20,6 +20,7 @@ from coranet.engine.trained import Trained
 from coranet.errors import InputError
 from coranet.evaluation import evaluate
 from coranet.files import write_atomically
+from coranet.methods import own_name
 from coranet.runs.comparison import Compare, Job
 from coranet.runs.launch import OnProgress, Say, find_device, train
 
@@ -94,9 +95,12 @@ def _stop_at_once(signum: int) -> None:
 
 def _score(compare: Compare, job: Job, on_progress: OnProgress) -> None:
     folder = compare.folder(job)
+    own = (
+        own_name(compare.options_of(job).method) is not None
+    )  # a file that a person has just named, and which was trained
     weights = ["best"] if compare.best and (folder / BEST).exists() else []
     for which in (*weights, "last"):  # the last scores are what says that a run is finished
-        trained = Trained.load(folder, find_device(compare.options.device), best=which == "best")
+        trained = Trained.load(folder, find_device(compare.options.device), best=which == "best", trust=own)
         ending = "-best" if which == "best" else ""
         trained.predict_files(
             compare.exam.images,

@@ -68,7 +68,9 @@ class Options(Shared):
     """One seed, one result."""
     init: Annotated[Path | None, Flag("RUN")] = None
     """Start from another run's weights, for example after labels were corrected."""
+    trust: bool = False
+    """Let the own method of a run that is continued run: a Python file in RUN. Not needed where --method names the same."""
 
 
-WHERE = frozenset({"device", "cache"})
-"""Options that say where a run runs, and not what it is."""
+WHERE = frozenset({"device", "cache", "trust"})
+"""Options that say where and whether a run runs, and not what it is."""
