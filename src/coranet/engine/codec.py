@@ -144,7 +144,7 @@ def _decode_dataclass(cls: Any, content: Any, where: str) -> Any:
     if cls in FAMILIES:
         kind = str(fields.pop("kind", "slices" if cls is Window else None))  # of runs before patches
         if cls is Method:
-            kind, fields = translate(kind, fields, where)
+            kind, fields = _translated(kind, fields, where)
         cls = FAMILIES[cls][1](kind)
     hints = typing.get_type_hints(cls)
     known = {field.name for field in dataclasses.fields(cls)}
@@ -163,6 +163,15 @@ def _decode_dataclass(cls: Any, content: Any, where: str) -> Any:
     if missing:
         raise InputError(f"{where}: {cls.__name__} needs {', '.join(missing)}.")
     return cls(**{name: decode(hints[name], item, f"{where}.{name}") for name, item in fields.items()})
+
+
+def _translated(kind: str, fields: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+    try:
+        return translate(kind, fields, where)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{where}: has fields of an earlier {kind} that make no sense. Restore the file.") from error
 
 
 def _decode_plain(hint: Any, content: Any, where: str) -> Any:

@@ -62,7 +62,7 @@ def is_same_file(named: str | None, recorded: str | None, checksum: str | None) 
 def _chain(content: dict[str, Any], folder: Path) -> list[Any]:
     """What run.json says of the method, and of those that it is wrapped around."""
     chain = [content.setdefault("method", {})]
-    while isinstance(chain[-1], dict) and chain[-1].get("kind") in WRAPPERS:
+    while isinstance(chain[-1], dict) and str(chain[-1].get("kind")) in WRAPPERS:
         chain.append(chain[-1].get("inner", {}))
     if not all(isinstance(method, dict) for method in chain):
         raise InputError(f"{folder / 'run.json'}: not a run, as its method is no object. Restore the file.")

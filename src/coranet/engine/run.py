@@ -207,13 +207,13 @@ def versions() -> dict[str, str]:
     """Of what a result depends on."""
     return {
         "coranet": __version__,
-        "commit": _commit(Path(__file__)),
+        "commit": commit_of(Path(__file__)),
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
 
 
-def _commit(file: Path) -> str:
+def commit_of(file: Path) -> str:
     """Of the repository that has this very file; `none` where none has it, or there is no git."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     found = ""

@@ -15,7 +15,14 @@ from torch import Tensor
 
 from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import scan_cases
-from coranet.data.prepare.cases import Preparation, prepare_case, restore_labels, restore_probabilities, restore_score
+from coranet.data.prepare.cases import (
+    Preparation,
+    plan,
+    prepare_case,
+    restore_labels,
+    restore_probabilities,
+    restore_score,
+)
 from coranet.data.prepare.store_builder import fill_gaps
 from coranet.data.readers import Volume
 from coranet.data.readers.nifti import write
@@ -142,6 +149,7 @@ class Trained:
                 "Predict it with a run of --dims 2, or give the whole volume."
             )
         settings = decode(Preparation, self.run.data.preparation, "preparation")
+        self._check_extent(volumes[0], settings)
         with memory_for("this scan", "Predict it with --no-uncertainty, on a smaller grid, or on a larger machine."):
             prepared = prepare_case(volumes, None, settings)
             images = torch.from_numpy(np.ascontiguousarray(window.split(prepared.image)))
@@ -163,6 +171,19 @@ class Trained:
                 score=None if score is None else restore_score(window.join(score), prepared.grid),
                 probabilities=shares if probabilities else None,
                 masks={name: restored(mask) for name, mask in whole.items()},
+            )
+
+    def _check_extent(self, volume: Volume, settings: Preparation) -> None:
+        """A run may come from anyone, and must not blow a scan up to what fills memory."""
+        name, size = volume.path or "The image", self.run.data.window.size
+        try:
+            shape = plan(volume.geometry, settings).shape
+        except InputError as error:
+            raise InputError(f"{name}: cannot be brought to the run's grid, as {error}") from error
+        if prod(size) > max(2**22, 64 * prod(shape)):
+            raise InputError(
+                f"{name}: is {' x '.join(map(str, shape))} voxels on the run's grid, far too small for its windows of "
+                f"{' x '.join(map(str, size))}. Use a run of smaller windows (--patch)."
             )
 
     def _assemble(self, images: Tensor, *, soft: bool, scores: bool) -> dict[str, NDArray[Any]]:
