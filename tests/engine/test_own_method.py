@@ -81,6 +81,19 @@ def test_the_same_command_continues_one_s_own_run(own, begun, scans, small, tmp_
         train(scans, own, small(steps=2, method=f"{moved}:Mine"), resume=True)
 
 
+def test_compare_runs_what_is_named_and_nothing_that_lies_in_its_folder(own, begun, scans, cache, tmp_path, capsys):
+    """A run under a known method's name that would bring a file of its own is one that failed."""
+    shutil.copytree(own, tmp_path / "out/supervised-seed0")
+    small = ["--seeds", "1", "--steps", "2", "--cache", cache, "--device", "cpu", "--set", "net.width=4"]
+    rows = f"{begun[1]}:Mine,supervised"
+    code, words = said(capsys, "compare", scans, "--methods", rows, "--out", tmp_path / "out", *small)
+    assert code == 1
+    assert "supervised, seed 0: failed" in words
+    assert "would run the Python file" in " ".join(words.split())
+    assert not list(tmp_path.glob("out/supervised-seed0/*.ran"))
+    assert len(list(tmp_path.glob("out/*mine.py-Mine-seed0/scores.csv"))) == 1
+
+
 def test_a_changed_copy_is_refused_even_when_trusted(own):
     (own / "mine.py").write_text(MINE.replace("2.0", "3.0"))
     with pytest.raises(InputError, match=r"mine\.py: is not the file that the run was begun with"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -28,7 +28,8 @@ class Allowance(TorchDispatchMode):
     """Refuses tensors before they are made, once they take more together than is allowed."""
 
     def __init__(self, most: int, refusal: str) -> None:
-        super().__init__()
+        begin: Callable[[], None] = super().__init__
+        begin()
         self.left, self.refusal = most, refusal
 
     def __torch_dispatch__(

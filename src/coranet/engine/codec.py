@@ -80,7 +80,7 @@ def decode(hint: Any, content: Any, where: str = "run") -> Any:
     if origin is tuple:
         return _decode_tuple(options, content, where)
     if dataclasses.is_dataclass(hint):
-        if isinstance(content, hint):  # made already, of a file that may be run
+        if issubclass(type(content), typing.cast(type, hint)):  # made already, of a file that may be run
             return content
         return _decode_dataclass(hint, content, where)
     return _decode_plain(hint, content, where)

@@ -118,7 +118,7 @@ def make_run(
     """The run these options amount to, and the store it trains on."""
     preset, seed = find_preset(options.preset or "auto"), options.seed or 0
     title = method_name(options.method or preset.method)
-    own = OwnFile.read(*path) if (path := own_name(title)) else None
+    own = OwnFile.read(*named) if (named := own_name(title)) else None
     method = (own.load() if own else shipped_method(title))()
     wanted = dims_asked(options, preset)
     split = Split.read(options.split) if options.split else None
