@@ -41,14 +41,14 @@ def train(data: Path | str, out: Path | str, *, resume: bool = False, progress: 
         )
 
 
-def load(run: Path | str, device: str | None = None, *, uncertainty: bool = True) -> Trained:
-    """A trained run, ready to predict."""
+def load(run: Path | str, device: str | None = None, *, uncertainty: bool = True, trust: bool = False) -> Trained:
+    """A trained run, ready to predict; `trust` lets its own method run, where it has one: a Python file in its folder."""
     from pathlib import Path
 
     from coranet.engine.trained import Trained
     from coranet.runs.launch import find_device
 
-    return Trained.load(Path(run), find_device(device), uncertainty=uncertainty)
+    return Trained.load(Path(run), find_device(device), uncertainty=uncertainty, trust=trust)
 
 
 def evaluate(predictions: Path | str, labels: Path | str, *, per_slice: bool = False) -> Scores:

@@ -1,6 +1,7 @@
 """A run is one value: to JSON and back, overridden by typed text, laid over steps."""
 
 import json
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from coranet.data.splits.by_patient import Split
 from coranet.engine.codec import decode, encode, override
-from coranet.engine.run import Data, Run, Train
+from coranet.engine.run import Data, Run, Train, commit_of, versions
 from coranet.engine.timeline import lay_out, natural_steps
 from coranet.errors import InputError
 from coranet.feed.windows import Patches, Slices
@@ -107,6 +108,40 @@ def test_broken_run_files_are_named(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match="CoraNet has no field alfa"):
         Run.read(tmp_path)
+
+
+def test_no_git_is_no_commit(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert versions()["commit"] == "none"
+
+
+def test_the_commit_is_that_of_the_repository_that_has_the_source(monkeypatch, tmp_path):
+    """Not that of a repository that happens to lie around an environment, nor one that the caller works on."""
+    package = tmp_path / "work/.venv/coranet"
+    package.mkdir(parents=True)
+    (package / "run.py").touch()
+
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        command = ["git", "-C", str(tmp_path / "work"), *who, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "of something else")
+    assert commit_of(package / "run.py") == "none"
+    git("add", "-f", ".")
+    git("commit", "-q", "-m", "the source itself")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+    assert commit_of(package / "run.py") == git_head(tmp_path / "work")
+
+
+def git_head(folder):
+    return subprocess.run(
+        ["git", "--git-dir", str(folder / ".git"), "rev-parse", "--short", "HEAD"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
 
 
 def test_decode_refuses_what_does_not_fit():

@@ -174,7 +174,7 @@ def test_options_are_refused_by_those_who_would_ignore_them(body: str) -> None:
 
 
 def test_options_are_by_name() -> None:
-    with pytest.raises(InputError, match="arguments by name, not 3"):
+    with pytest.raises(InputError, match="values by name, not 3"):
         decode(Net, {"body": "monai:UNet", "options": 3})
 
 

@@ -60,6 +60,8 @@ class PredictVerb:
     """Use the weights that did best on the run's validation cases instead of the last ones."""
     no_uncertainty: bool = False
     """Do not say what is uncertain: load and run the encoder and its main head alone."""
+    trust: bool = False
+    """Let the run's own method run, where it has one: a Python file in RUN. Read it before, if the run is not yours."""
     device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
         None
     )
@@ -84,6 +86,8 @@ class PredictVerb:
             uncertainty=not self.no_uncertainty,
             stride=self.stride,
             best=self.best,
+            trust=self.trust,
+            say=say,
         )
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
         say(f"A network of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")

@@ -51,6 +51,7 @@ class TrainVerb:
         from coranet.cli.display import TrainingDisplay
         from coranet.cli.show import counting, say
         from coranet.engine.log import Listener
+        from coranet.methods import own_name
         from coranet.runs.launch import train
 
         with counting() as on_progress, TrainingDisplay() as display:
@@ -72,5 +73,6 @@ class TrainVerb:
         if missed:
             say(f"Trained, but it does not find {', '.join(missed)}: {self.out}")
         else:
-            say(f"Trained: {self.out}. Next: coranet predict {self.out} SCANS --out PREDICTIONS")
+            own = " --trust" if self.options.trust or own_name(self.options.method) else ""
+            say(f"Trained: {self.out}. Next: coranet predict {self.out} SCANS --out PREDICTIONS{own}")
         return 0

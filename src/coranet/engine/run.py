@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
+from coranet.data.prepare.preparation import Preparation
 from coranet.data.splits.by_patient import Split
+from coranet.engine.bounds import check_bounds
 from coranet.engine.codec import decode, encode, kind_of
+from coranet.engine.own_method import place_own_method
 from coranet.errors import InputError
 from coranet.feed.augmentation import Augment
 from coranet.feed.windows import Slices, Window
@@ -124,15 +129,26 @@ class Run:
     method: Method = CoraNet()
     method_source: str | None = None
     """`file.py:Class` where the method is not one of ours; the run folder keeps a copy of the file."""
+    method_sha256: str | None = None
+    """Of that file: no other runs in its place."""
     optim: Optim = Optim()
     train: Train
     accel: Accel = Accel()
     seed: int = 0
     made_with: Mapping[str, Any] = field(default_factory=dict)
     """Versions, commit and command, for the record."""
+    identity: str = ""
+    """Of this run alone: its checkpoints carry it too, so that none is taken for another's. Empty in earlier runs."""
+
+    def identified(self) -> Run:
+        """The run with an identity, made of all that it is: the same run begun again has the same."""
+        content = json.dumps(encode(replace(self, identity="")), sort_keys=True)
+        return replace(self, identity=hashlib.sha256(content.encode()).hexdigest()[:32])
 
     def check(self) -> None:
         """Refuse parts that do not fit together. Not when made: several fields may be on their way to new values."""
+        check_bounds(encode(self))
+        decode(Preparation, self.data.preparation, "data.preparation")
         if missing := self.method.needs - self.net.offers:
             raise InputError(
                 f"{kind_of(self.method)} needs a network with {', '.join(sorted(missing))}, which {self.net.body} has not. "
@@ -162,33 +178,54 @@ class Run:
         write_atomically(folder / "run.json", (json.dumps(encode(self), indent=1) + "\n").encode())
 
     @classmethod
-    def read(cls, folder: Path) -> Run:
-        """From run.json."""
+    def read(cls, folder: Path, *, trust: bool = False, named: str | None = None) -> Run:
+        """From run.json.
+
+        Args:
+            folder: the run's.
+            trust: let the run's own method run, where it has one: a Python file in its folder.
+            named: the method that a person asks for; a file of theirs is trusted if the run's is the same.
+        """
         file = folder / "run.json"
-        if not folder.exists():
-            raise InputError(f"{folder}: no such folder. A run is the folder that `coranet train --out` made.")
-        if not file.exists():
-            raise InputError(f"{folder}: holds no run (no run.json). Give the folder that `coranet train --out` made.")
+        try:
+            file.lstat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            what = "holds no run (no run.json). Give" if folder.exists() else "no such folder. A run is"
+            raise InputError(f"{folder}: {what} the folder that `coranet train --out` made.") from error
+        except OSError:
+            pass  # there is one that may not be read, as is said now
         content = read_json(file)
         if not isinstance(content, dict) or not isinstance(content.get("method", {}), dict):
-            raise InputError(f"{file}: not a run.")
-        if content.get("method_source"):
-            name, _, title = content["method_source"].rpartition(":")
-            method = content.setdefault("method", {})
-            method.get("inner", method)["kind"] = f"{folder / Path(name).name}:{title}"
+            raise InputError(f"{file}: not a run. Give the folder that `coranet train --out` made.")
+        place_own_method(content, folder, trust=trust, named=named)
         run: Run = decode(cls, content, str(file))
-        run.check()
+        try:
+            run.check()
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from error
         return run
 
 
 def versions() -> dict[str, str]:
     """Of what a result depends on."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-    )
     return {
         "coranet": __version__,
-        "commit": commit.stdout.strip() or "none",
+        "commit": commit_of(Path(__file__)),
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
+
+
+def commit_of(file: Path) -> str:
+    """Of the repository that has this very file; `none` where none has it, or there is no git."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    found = ""
+    for command in (["ls-files", "--error-unmatch", file.name], ["rev-parse", "--short", "HEAD"]):
+        try:
+            done = subprocess.run(
+                ["git", *command], cwd=file.parent, env=own, capture_output=True, text=True, check=True, timeout=20
+            )
+        except (OSError, subprocess.SubprocessError):  # no git, no repository, or one that has not this file
+            return "none"
+        found = done.stdout.strip()
+    return found or "none"

@@ -16,12 +16,20 @@ from torch import Tensor
 from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import scan_cases
 from coranet.data.grid import Grid
-from coranet.data.prepare.cases import Preparation, prepare_case, restore_labels, restore_probabilities, restore_score
+from coranet.data.prepare.cases import (
+    Preparation,
+    plan,
+    prepare_case,
+    restore_labels,
+    restore_probabilities,
+    restore_score,
+)
 from coranet.data.prepare.store_builder import fill_gaps
 from coranet.data.readers import Volume
 from coranet.data.readers.in_memory import volumes_of
 from coranet.data.store import Store
 from coranet.engine import checkpoint
+from coranet.engine.allowance import make_networks
 from coranet.engine.answer import Answer
 from coranet.engine.codec import decode
 from coranet.engine.out_of_memory import memory_for
@@ -31,7 +39,7 @@ from coranet.errors import InputError
 from coranet.feed.batches import mix
 from coranet.files import make_folder
 from coranet.geometry import Geometry
-from coranet.nets import MakeNet, count_parameters
+from coranet.nets import count_parameters
 from coranet.ops.tiling import check_stride
 
 
@@ -52,6 +60,8 @@ class Trained:
         uncertainty: bool = True,
         stride: tuple[int, ...] | None = None,
         best: bool = False,
+        trust: bool = False,
+        say: checkpoint.Say = checkpoint.warn,
     ) -> Trained:
         """From a run folder.
 
@@ -61,16 +71,19 @@ class Trained:
             uncertainty: load what is needed to say what is uncertain.
             stride: voxels between windows; the run's own where none is given.
             best: the weights that did best on validation cases instead of the last ones.
+            trust: let the run's own method run, where it has one: a Python file in its folder.
+            say: who is told of weights without checksums.
         """
-        run = Run.read(folder)
+        run = Run.read(folder, trust=trust)
         stride = _stride_of(run, stride)
         source = folder / (checkpoint.BEST if best else checkpoint.LAST)
         if best and not source.exists():
             raise InputError(
                 f"{folder}: has no best weights: it was trained without validation cases. Use the last ones."
             )
-        nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
-        checkpoint.load_weights(nets, checkpoint.load(source, torch.device("cpu"))["nets"], source)
+        content = checkpoint.load(source, torch.device("cpu"), {"nets": dict}, run=run.identity, say=say)
+        nets = make_networks(run, source)
+        checkpoint.load_weights(nets, content["nets"], source)
         segmenter = run.method.segmenter(nets, uncertainty=uncertainty)
         torch.backends.cudnn.allow_tf32 = False
         settle(segmenter.net.eval(), run.accel, device)
@@ -126,6 +139,7 @@ class Trained:
                 "Predict it with a run of --dims 2, or give the whole volume."
             )
         settings = decode(Preparation, self.run.data.preparation, "preparation")
+        self._check_extent(volumes[0], settings)
         with memory_for("this scan", "Predict it with --no-uncertainty, on a smaller grid, or on a larger machine."):
             prepared = prepare_case(volumes, None, settings)
             resampled = any(scale != 1 for scale in prepared.grid.scale)
@@ -180,6 +194,19 @@ class Trained:
         with torch.random.fork_rng(gpus):
             torch.manual_seed(mix(self.run.seed, "predict"))
             return self._assemble(images, soft=soft, scores=scores)
+
+    def _check_extent(self, volume: Volume, settings: Preparation) -> None:
+        """A run may come from anyone, and must not blow a scan up to what fills memory."""
+        name, size = volume.path or "The image", self.run.data.window.size
+        try:
+            shape = plan(volume.geometry, settings).shape
+        except InputError as error:
+            raise InputError(f"{name}: cannot be brought to the run's grid, as {error}") from error
+        if prod(size) > max(2**22, 64 * prod(shape)):
+            raise InputError(
+                f"{name}: is {' x '.join(map(str, shape))} voxels on the run's grid, far too small for its windows of "
+                f"{' x '.join(map(str, size))}. Use a run of smaller windows (--patch)."
+            )
 
     def _assemble(self, images: Tensor, *, soft: bool, scores: bool) -> dict[str, NDArray[Any]]:
         """What is said of images `(N, C, *S)`, gathered from parts: maps `(N, *S)`, and probabilities `(N, K, *S)`."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from coranet.data.store import Store
+from coranet.engine.checkpoint import Say, warn
 from coranet.engine.estimate import estimate_prices
 from coranet.engine.forecast import Forecast, Prices
 from coranet.engine.log import Check, Clock, Journal, Listener, Outcome, Plan, Record, Refresh
@@ -39,6 +40,7 @@ class Trainer:
         for listener in listeners:
             listener.on_open(run, store)
             run = replace(run, made_with={**run.made_with, **listener.marks})
+        run = run if run.identity else run.identified()
         self.run, self.listeners = run, listeners
         self.setup = Setup.of(run, store, device)
         self.state = State(self.setup, folder)
@@ -51,9 +53,9 @@ class Trainer:
         self.saved = time.monotonic()
         self.stop_signal: int | None = None
 
-    def resume(self) -> None:
-        """Continue from the newest state."""
-        self.state.load()
+    def resume(self, say: Say = warn) -> None:
+        """Continue from the newest state; `say` hears of files without checksums."""
+        self.state.load(say)
         self.journal.keep_until(self.state.done)
 
     # The loop

@@ -5,12 +5,6 @@ A method of one's own is a file and a class name, as in `./mine.py:Mine`.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import inspect
-import sys
-from pathlib import Path
-
 from coranet.errors import InputError
 from coranet.methods.advent import Advent
 from coranet.methods.base import Method
@@ -39,6 +33,7 @@ from coranet.methods.mixmatch import MixMatch
 from coranet.methods.multitask_attention import MultitaskAttention
 from coranet.methods.mutual_information import MutualInformation
 from coranet.methods.one_vs_rest import OneVsRest
+from coranet.methods.own_file import OwnFile, own_name
 from coranet.methods.perturbation_mining import PerturbationMining
 from coranet.methods.pi_model import PiModel
 from coranet.methods.pseudo_label import PseudoLabel
@@ -56,7 +51,17 @@ from coranet.methods.unimatch import UniMatch
 from coranet.methods.urpc import PyramidConsistency
 from coranet.methods.vat import VAT
 
-__all__ = ["METHODS", "WRAPPERS", "Method", "Segmenter", "find_method", "method_name"]
+__all__ = [
+    "METHODS",
+    "WRAPPERS",
+    "Method",
+    "OwnFile",
+    "Segmenter",
+    "find_method",
+    "method_name",
+    "own_name",
+    "shipped_method",
+]
 
 METHODS: dict[str, type[Method]] = {
     "advent": Advent,
@@ -112,38 +117,18 @@ def method_name(name: str | None) -> str:
     return "coranet" if name in (None, "coranet:paper") else str(name)
 
 
-def find_method(name: str) -> type[Method]:
-    """The class behind a name of METHODS or WRAPPERS, or behind `path/to/file.py:Class`."""
+def shipped_method(name: str) -> type[Method]:
+    """The class behind a name of METHODS or WRAPPERS; no file is looked at, whatever the name."""
     if name in WRAPPERS:
         return WRAPPERS[name]
-    name = method_name(name)
-    if name in METHODS:
-        return METHODS[name]
-    path, colon, title = name.rpartition(":")
-    if not (colon and path.endswith(".py")):
+    title = method_name(name)
+    if title not in METHODS:
         known = ", ".join(METHODS)
-        raise InputError(f"No method is called {name!r}. There are: {known}; or your own as ./file.py:Class.")
-    return _from_file(Path(path), title)
+        raise InputError(f"No method is called {name[:200]!r}. There are: {known}; or your own as ./file.py:Class.")
+    return METHODS[title]
 
 
-def _from_file(path: Path, title: str) -> type[Method]:
-    if not path.is_file():
-        raise InputError(f"{path}: no such file. A method of your own is named as ./file.py:Class.")
-    own = f"coranet_user_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}_{path.stem}"
-    spec = importlib.util.spec_from_file_location(own, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[own] = module  # where dataclasses look up annotations
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"{path}: cannot be imported ({type(error).__name__}: {error}).") from error
-    found = {
-        name: thing
-        for name, thing in vars(module).items()
-        if inspect.isclass(thing) and issubclass(thing, Method) and thing.__module__ == module.__name__
-    }
-    if title not in found:
-        raise InputError(f"{path} defines no method {title!r}. It defines: {', '.join(found) or 'none'}.")
-    return found[title]
+def find_method(name: str) -> type[Method]:
+    """The class behind a name of METHODS or WRAPPERS, or behind `path/to/file.py:Class`, which is run."""
+    own = own_name(name)
+    return OwnFile.read(*own).load() if own else shipped_method(name)

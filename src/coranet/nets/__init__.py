@@ -50,7 +50,7 @@ class Net:
     def __post_init__(self) -> None:
         if self.body not in NETS and self.monai is None:
             raise InputError(
-                f"No network is called {self.body!r}. There are: {', '.join(NETS)}, and {MONAI}NAME for those of MONAI."
+                f"No network is called {self.body[:80]!r}. There are: {', '.join(NETS)}, and {MONAI}NAME for those of MONAI."
             )
         if self.width < 1 or self.levels < 1:
             raise InputError(f"A network needs width and levels of at least 1, not {self.width} and {self.levels}.")

@@ -192,7 +192,7 @@ def _build(name: str, constructor: Callable[..., nn.Module], given: Arguments) -
     try:
         with torch.device("cpu"):  # some constructors read values back, which those on the meta device cannot give
             network = constructor(**given)
-    except ImportError:
+    except (ImportError, InputError):
         raise
     except Exception as error:  # whatever another package raises, the choice that led there was the user's
         raise InputError(

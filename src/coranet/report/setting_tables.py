@@ -8,8 +8,8 @@ from typing import Any
 from coranet.report.numbers import FACTS, TableRow, number
 from coranet.report.run_files import FinishedRun
 
-APART = ("made_with", "split", "preparation")
-"""Parts of run.json that the main settings have, or that are too long for a line."""
+APART = ("made_with", "split", "preparation", "identity")
+"""Parts of run.json that the main settings have, that are too long for a line, or that say nothing to a person."""
 
 
 def main_settings(runs: Sequence[FinishedRun]) -> list[TableRow]:
@@ -41,8 +41,10 @@ def _main(run: FinishedRun) -> TableRow:
 
 def _flat(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
     for name, value in content.items():
+        if name in APART:
+            continue
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{path}{name}.") if name not in APART else ()
+            yield from _flat(value, f"{path}{name}.")
         elif value is not None:
             yield path + name, str(value)
 

@@ -12,6 +12,7 @@ import numpy as np
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
 from coranet.engine.codec import kind_of, override
+from coranet.engine.own_method import is_same_file
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.methods import Method, method_name
@@ -112,10 +113,17 @@ def _begun_with(run: Run, asked: Options) -> Options:
         split=asked.split,  # compared by what it says
         save_every=run.train.save_every,
         overrides=asked.overrides,  # compared by what they change
-        method=asked.method if asked.method and method_name(asked.method) == source else source,
+        method=asked.method if _is_method(run, asked.method, source) else source,
         seed=run.seed,
         init=asked.init if asked.init and str(asked.init.resolve()) == init else init and Path(init),
     )
+
+
+def _is_method(run: Run, asked: str | None, source: str | None) -> bool:
+    """Whether a method is the run's, by name or as the same file, wherever that lies now."""
+    if asked is None:
+        return False
+    return is_same_file(asked, run.method_source, run.method_sha256) or method_name(asked) == source
 
 
 def _inner(run: Run) -> Method:

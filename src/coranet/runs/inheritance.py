@@ -38,7 +38,9 @@ class Heritage:
         if options.init is None:
             return None
         folder = options.init if options.init.is_dir() else options.init.parent
-        return cls(folder, Run.read(folder), options) if (folder / "run.json").exists() else None
+        if not (folder / "run.json").exists():
+            return None
+        return cls(folder, Run.read(folder, trust=options.trust, named=options.method), options)
 
     @property
     def fresh(self) -> bool:

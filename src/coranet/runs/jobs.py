@@ -23,6 +23,7 @@ from coranet.errors import InputError
 from coranet.evaluation import evaluate
 from coranet.files import write_atomically
 from coranet.locks import OccupiedError
+from coranet.methods import own_name
 from coranet.processes import end_with_parent
 from coranet.runs.comparison import Compare, Job
 from coranet.runs.exam import Exam
@@ -99,9 +100,12 @@ def _run(compare: Compare, job: Job, listeners: Sequence[Listener], say: Say, on
 
 def _score(compare: Compare, job: Job, on_progress: OnProgress) -> None:
     folder = compare.folder(job)
+    own = (
+        own_name(compare.options_of(job).method) is not None
+    )  # a file that a person has just named, and which was trained
     weights = ["best"] if compare.best and (folder / BEST).exists() else []
     for which in (*weights, "last"):  # the last scores are what says that a run is finished
-        trained = Trained.load(folder, find_device(compare.options.device), best=which == "best")
+        trained = Trained.load(folder, find_device(compare.options.device), best=which == "best", trust=own)
         ending = "-best" if which == "best" else ""
         _predict(trained, compare.exam, folder / f"predictions{ending}", on_progress)
         scores = evaluate(folder / f"predictions{ending}", compare.exam.labels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,6 +17,8 @@ from coranet.data.prepare.preparation import Preparation
 from coranet.data.prepare.store_builder import cache_place, default_cache
 from coranet.data.splits.by_patient import Split, split_by_labels
 from coranet.data.store import Store
+from coranet.engine.allowance import make_networks
+from coranet.engine.checkpoint import LAST
 from coranet.engine.codec import decode, override
 from coranet.engine.film import Film
 from coranet.engine.log import Listener
@@ -25,8 +26,9 @@ from coranet.engine.map_archive import MapArchive
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
+from coranet.files import write_atomically
 from coranet.locks import owned
-from coranet.methods import METHODS, find_method, method_name
+from coranet.methods import OwnFile, method_name, own_name, shipped_method
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
 from coranet.runs.admission import check_classes, check_free, check_same, check_volumes, dims_asked, first_labels
@@ -87,7 +89,7 @@ def _train_alone(
     """In a folder that is ours."""
     device = find_device(options.device)
     if resume:
-        run = Run.read(out)
+        run = Run.read(out, trust=options.trust, named=options.method)
         check_same(run, options)
         settings = decode(Preparation, run.data.preparation, "preparation")
         store, _ = open_store(
@@ -103,14 +105,15 @@ def _train_alone(
                 f"{data}: not the data {out} was started on, or prepared by another version of coranet. "
                 "Continue on the same files with the same version, or start anew."
             )
+        make_networks(run, out / LAST)  # refused before memory is taken
         trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)))
-        trainer.resume()
+        trainer.resume(say)
         say(f"Continuing after step {trainer.state.done} of {run.train.steps}.")
     else:
         run, store = make_run(data, options, device, say=say, on_progress=on_progress)
         trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)))
         if options.init is not None:
-            trainer.state.start_from(options.init)
+            trainer.state.start_from(options.init, say)
             say(f"Starting from the weights of {options.init}.")
         _begin_folder(run, out)
         trainer.save()
@@ -137,7 +140,8 @@ def make_run(
     preset, seed = find_preset(options.preset or "auto"), options.seed or 0
     inherited = heritage.preparation if heritage else None
     title = method_name(options.method or preset.method)
-    method = find_method(title)()
+    own = OwnFile.read(*named) if (named := own_name(title)) else None
+    method = (own.load() if own else shipped_method(title))()
     wanted = dims_asked(options, preset)
     split = Split.read(options.split) if options.split else None
     store, patients = open_store(
@@ -178,9 +182,10 @@ def make_run(
     run = replace(run, train=replace(run.train, save_every=options.save_every))
     if options.steps is not None:
         run = replace(run, train=replace(run.train, steps=options.steps))
-    if title not in METHODS:
+    if own:
         # Chance or a choice that is not made on the device would be frozen into a graph: who knows their file may say so.
-        run = replace(run, method_source=title, accel=replace(run.accel, graphs=False))
+        run = replace(run, method_source=title, method_sha256=own.checksum)
+        run = replace(run, accel=replace(run.accel, graphs=False))
     for path, text in options.overrides:
         run = override(run, path, text)
     run.check()
@@ -296,8 +301,15 @@ def find_device(name: str | None) -> torch.device:
 def _begin_folder(run: Run, out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if run.method_source:
-            shutil.copy(run.method_source.rpartition(":")[0], out)
+        if path := own_name(run.method_source):
+            _keep_method(OwnFile.read(*path), run.method_sha256, out)
         run.split.write(out / "split.json")
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}). Choose another --out.") from error
+
+
+def _keep_method(file: OwnFile, checksum: str | None, out: Path) -> None:
+    """A copy of the file whose method is trained, which predictions will run."""
+    if file.checksum != checksum:
+        raise InputError(f"{file.path}: was changed while the scans were prepared. Start again.")
+    write_atomically(out / file.path.name, file.source)

@@ -71,7 +71,9 @@ class Options(Shared):
     init: Annotated[Path | None, Flag("RUN")] = None
     """Start from another run's weights, for example after labels were corrected. Its settings are taken over, but for those
     that are given here."""
+    trust: bool = False
+    """Let the own method of a run that is continued run: a Python file in RUN. Not needed where --method names the same."""
 
 
-WHERE = frozenset({"device", "cache", "max_gb"})
-"""Options that say where a run runs, and not what it is."""
+WHERE = frozenset({"device", "cache", "max_gb", "trust"})
+"""Options that say where and whether a run runs, and not what it is."""

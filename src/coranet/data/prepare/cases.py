@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from coranet.data.prepare.resampling import (
 )
 from coranet.data.problem import FileError, Problem
 from coranet.data.readers import Volume
+from coranet.errors import InputError
 from coranet.geometry import Geometry
 
 __all__ = [
@@ -86,7 +88,18 @@ def plan(geometry: Geometry, settings: Preparation, box: Box | None = None) -> G
     axes, flips = orientation(geometry)
     per_axis = [_plan_axis(axis, geometry, axes, settings, box) for axis in range(3)]
     shape, scale, offset = ((x, y, z) for x, y, z in zip(*per_axis, strict=True))
+    _check_voxels(geometry, shape, settings)
     return Grid(native=geometry, axes=axes, flips=flips, shape=shape, scale=scale, offset=offset)
+
+
+def _check_voxels(geometry: Geometry, shape: tuple[int, int, int], settings: Preparation) -> None:
+    """A grid that is finer beyond all use would fill memory; a small scan may be made far finer than a large one."""
+    scan, voxels = prod(geometry.shape), prod(shape)
+    if voxels > max(2**24, min(512 * scan, 2**29), 8 * scan):
+        raise InputError(
+            f"spacing {settings.spacing}, crop_box {settings.crop_box} and size {settings.size} make {voxels:.2g} voxels "
+            f"of a scan of {' x '.join(map(str, geometry.shape))}. Choose a coarser spacing, or a smaller box or size."
+        )
 
 
 def _plan_axis(
