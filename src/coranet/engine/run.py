@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -46,7 +46,7 @@ class Data:
     """How scans are brought to the store's grid; predictions do the same."""
     unit: float = 1.0
     """How far the scans' intensities spread, in which noise, contrast and brightness of methods' views are measured."""
-    volumes: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    volumes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Millilitres of each class but the background in the labelled cases, which predictions are compared with."""
     window: Window = Slices()
     """Slices of volumes or patches of them, and how large."""
