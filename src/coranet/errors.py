@@ -1,4 +1,16 @@
-"""The one error a person can cause, and so the one the command line shows without a traceback."""
+"""The one error a person can cause, and so the one the command line shows without a traceback; and how it is worded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Signs that a terminal obeys or cannot show: controls, escapes, marks of direction, and bytes that are no text."""
+
+_FEW = 24
+"""Names that are all listed where one of them was nearly meant."""
 
 
 class InputError(ValueError):
@@ -10,3 +22,28 @@ class InputError(ValueError):
 
 class DivergenceError(InputError):
     """A term of the loss is no longer finite; the message names the step and the term."""
+
+
+def suggest(name: str, known: Iterable[str], more: str = "") -> str:
+    """What to say after a name that is not known: those nearest to it, and all where there are few or none is near.
+
+    Args:
+        name: what was asked for.
+        known: what there is.
+        more: said after the list, where there is more than it has, such as ", and monai:NAME".
+    """
+    names = list(known)
+    near = get_close_matches(name, names, n=3, cutoff=0.7)
+    nearest = f"Did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?" if near else ""
+    listed = f"There are: {', '.join(names)}{more}." if not near or len(names) <= _FEW else ""
+    return f"{nearest} {listed}".strip()
+
+
+def visible(text: str) -> str:
+    """The text without anything that a terminal would obey, as names of files may have it: an escape becomes `\\x1b`."""
+    return _UNSEEN.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)
+
+
+def one_line(text: str) -> str:
+    """The text in one line that a terminal can show."""
+    return visible(" ".join(text.split()))

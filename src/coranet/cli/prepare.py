@@ -12,7 +12,7 @@ from tyro.constructors import StructConstructorSpec, StructFieldSpec, StructType
 
 from coranet.cli.parsing import FLAT, REGISTRY, option_fields
 from coranet.data.prepare.preparation import Intensity, Preparation
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,7 +125,7 @@ class PrepareVerb:
 
         known = (*CHOICES, *RECIPES)
         if self.preset not in known:
-            raise InputError(f"--preset {self.preset}: no such preset. There are {', '.join(known)}.")
+            raise InputError(f"--preset {self.preset}: no such preset. {suggest(self.preset, known)}")
         jobs = self.jobs or cores()
         if self.preset in CHOICES:
             return self._by_scans(CHOICES[self.preset], jobs, say, on_progress)

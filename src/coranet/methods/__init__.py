@@ -11,7 +11,7 @@ import inspect
 import sys
 from pathlib import Path
 
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 from coranet.methods.advent import Advent
 from coranet.methods.base import Method
 from coranet.methods.bcp import BCP
@@ -121,8 +121,8 @@ def find_method(name: str) -> type[Method]:
         return METHODS[name]
     path, colon, title = name.rpartition(":")
     if not (colon and path.endswith(".py")):
-        known = ", ".join(METHODS)
-        raise InputError(f"No method is called {name!r}. There are: {known}; or your own as ./file.py:Class.")
+        names = suggest(name, METHODS, "; or your own as ./file.py:Class")
+        raise InputError(f"No method is called {name!r}. {names}")
     return _from_file(Path(path), title)
 
 

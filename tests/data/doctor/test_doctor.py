@@ -303,7 +303,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert "fit best as they lie, in 7 of 7 patients" in out
     code, _, err = command(capsys, "doctor", root, "--dataset", "unheard")
     assert code == 1
-    assert "unheard: no such dataset. There are folder," in err
+    assert "unheard: no such dataset. There are: folder," in err
 
 
 def test_a_prepared_store_is_shown_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
