@@ -4,16 +4,67 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from io import TextIOBase
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from coranet.errors import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-console = Console(stderr=True, highlight=False)
-output = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
+
+class _Beside(TextIOBase):
+    """Standard error as it is now. What is said there is lost where it cannot be written, and stops nothing."""
+
+    @property
+    def stream(self) -> TextIO:
+        """Where it goes, past rich's own way of standing in for it."""
+        stream: TextIO = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+        return stream
+
+    def isatty(self) -> bool:
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        return self.stream.fileno()
+
+    def write(self, text: str) -> int:
+        with _losing():
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with _losing():
+            self.stream.flush()
+
+
+@contextmanager
+def _losing() -> Iterator[None]:
+    """Let go of what a full disk or a closed terminal does not take; a reader who has left is another matter."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
+
+
+class _Screen(Console):
+    """A terminal that shows names of files as they are, and does nothing that is written in them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+console = _Screen(file=cast("TextIO", _Beside()), highlight=False, emoji=False)
+output = _Screen(highlight=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
 
 
 def duration(seconds: float) -> str:
