@@ -10,7 +10,9 @@ from coranet.errors import one_line, suggest
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _FRAME = "│╭╮╰╯"
 _RULE = re.compile(r"^─+$")
-_CHOICE = re.compile(r"invalid choice '(?P<value>.*)' for argument '(?P<option>.*)'\. Expected one of \((?P<known>.*)\)")
+_CHOICE = re.compile(
+    r"invalid choice '(?P<value>.*)' for argument '(?P<option>.*)'\. Expected one of \((?P<known>.*)\)"
+)
 _NUMBER = re.compile(
     r"Error parsing (?P<option>\S+): (?:no type matching \S*\b(?P<kind>INT|FLOAT) could be instantiated from "
     r"\['(?P<value>.*?)'\]|invalid literal for (?P<int>int)\(\) with base 10: '(?P<text>.*?)'"
@@ -18,9 +20,7 @@ _NUMBER = re.compile(
 )
 
 
-def complaint(
-    box: str, words: Sequence[str], verbs: Sequence[str], help_of: Callable[[str], str]
-) -> str:
+def complaint(box: str, words: Sequence[str], verbs: Sequence[str], help_of: Callable[[str], str]) -> str:
     """One sentence from what tyro says of words that it cannot read.
 
     Args:

@@ -21,7 +21,7 @@ from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
 from coranet.methods import METHODS, find_method
 from coranet.runs.launch import OnProgress, Say, find_device, make_run
-from coranet.runs.options import Options
+from coranet.runs.options import WHERE, Options
 
 SETTINGS = "compare.json"
 """In the folder of a comparison: what all its runs share."""
@@ -186,7 +186,7 @@ def _keep_settings(compare: Compare, fingerprint: str) -> None:
     Scans may have been moved since, as long as they are the same.
     """
     options, file = compare.options, compare.out / SETTINGS
-    apart = ("method", "seed", "device", "cache", "save_every")
+    apart = ("method", "seed", "save_every", *WHERE)
     shared = {name: value for name, value in asdict(options).items() if name not in apart} | {
         "data": str(compare.data.resolve()),
         "fingerprint": fingerprint,

@@ -30,6 +30,7 @@ from coranet.methods import METHODS, find_method, method_name
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
 from coranet.runs.admission import check_classes, check_free, check_same, check_volumes, dims_asked, first_labels
+from coranet.runs.machine_load import use_threads
 from coranet.runs.options import Options
 from coranet.runs.presets import Preset, Scans, choose_dims, describe, find_preset, parameter_note, typical
 
@@ -60,6 +61,7 @@ def train(
     """
     data, out, options = Path(data), Path(out), options or Options()
     device = find_device(options.device)
+    use_threads(options.threads, device, say)
     if resume:
         if out.is_dir() and not (out / "run.json").exists():
             raise InputError(f"{out}: no run was begun there (no run.json). Start it without --resume.")
@@ -149,6 +151,7 @@ def make_run(
     run = preset.run(scans, method)
     init = str(options.init.resolve()) if options.init else None
     asked = {"preset": options.preset or "auto", "labelled": options.labelled, "init": init}
+    asked["threads"] = torch.get_num_threads() if device.type == "cpu" else None
     given = {name: value for name, value in asked.items() if value}
     run = replace(run, seed=seed, made_with={**run.made_with, **given})
     run = replace(run, train=replace(run.train, save_every=options.save_every))

@@ -43,6 +43,8 @@ class Shared:
     """Steps between two saves of RUN/last.pt."""
     device: Annotated[str | None, Flag("D", default="a GPU if there is one")] = None
     """cpu, cuda or cuda:1."""
+    threads: Annotated[int | None, Flag("N", default="one for each free core")] = None
+    """Threads of sums on the CPU. Another number changes results in their last bits."""
     cache: Annotated[Path | None, Flag("DIR", default="the user's cache")] = None
     """Where prepared scans are kept."""
     overrides: Annotated[tuple[tuple[str, str], ...], Flag("KEY=VALUE", name="set", repeat=True)] = ()
@@ -70,5 +72,5 @@ class Options(Shared):
     """Start from another run's weights, for example after labels were corrected."""
 
 
-WHERE = frozenset({"device", "cache"})
+WHERE = frozenset({"device", "cache", "threads"})
 """Options that say where a run runs, and not what it is."""
