@@ -40,7 +40,7 @@ def suggest(name: str, known: Iterable[str], more: str = "") -> str:
 
 
 def visible(text: str) -> str:
-    """The text without anything that a terminal would obey, as names of files may have it: an escape becomes `\\x1b`."""
+    """The text with everything spelled out that a terminal would obey, as names of files may have it."""
     return _UNSEEN.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)
 
 

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO, cast
 
 from coranet.errors import InputError, one_line
 from coranet.version import __version__
@@ -46,7 +46,7 @@ def exit_status(work: Callable[[], int]) -> int:
     if not _open_streams():
         return _ended(1, "Standard output is closed. Send it to a file, a program or /dev/null.")
     try:
-        with _hushed():
+        with _hushed(), _checked_output():
             return _flushed(work)
     except InputError as error:
         return _ended(1, str(error))
@@ -111,6 +111,46 @@ def _discard(stream: TextIO) -> None:
         _to_nothing(stream.fileno())
 
 
+class _Output:
+    """Standard output; what it does not take is an error that says so."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        with self._refusals():
+            return self.stream.write(text)
+
+    def flush(self) -> None:
+        with self._refusals():
+            self.stream.flush()
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _discard(self.stream)
+            raise InputError(
+                f"Standard output cannot be written ({error.strerror}). Send it elsewhere, or free some space."
+            ) from error
+
+
+@contextmanager
+def _checked_output() -> Iterator[None]:
+    before = sys.stdout
+    sys.stdout = cast("TextIO", _Output(before))
+    try:
+        yield
+    finally:
+        sys.stdout = before
+
+
 @contextmanager
 def _hushed() -> Iterator[None]:
     """Libraries say what they must in one line, and log nothing."""
@@ -142,11 +182,6 @@ def _show_warning(
 def _of_the_system(error: OSError) -> str:
     """What the system refused, of which file, and what to do about it."""
     why = error.strerror or str(error) or type(error).__name__
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _discard(sys.stdout)
-        return f"Standard output cannot be written ({why}). Send it elsewhere, or free some space."
     names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
     way = _WAYS_OUT.get(error.errno or 0, "Check that it is there, and that you may use it")
     return f"{' and '.join(names) or 'A file'}: {why}. {way}."
