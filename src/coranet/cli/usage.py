@@ -46,7 +46,8 @@ def complaint(box: str, words: Sequence[str], verbs: Sequence[str], help_of: Cal
 def options_in(text: str) -> list[str]:
     """The options that a page of help explains."""
     lines = (line.strip(f"{_FRAME} ") for line in _COLOURS.sub("", text).splitlines())
-    return [option[0] for line in lines if (option := re.match(r"--[a-z][a-z0-9-]*", line))]
+    found = (re.match(r"--[a-z][a-z0-9-]*", line) for line in lines)
+    return list(dict.fromkeys(option[0] for option in found if option))
 
 
 def first_paragraph(box: str) -> str:
