@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format lint types layers bench mutants pages docs clean help
+.PHONY: demo test check format lint types layers bench mutants pages docs sbom clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -55,6 +55,12 @@ pages: .venv/.dev  ## write what is generated in README and docs, from results/ 
 
 docs: .venv/.docs  ## the pages as a site in site/, with every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+sbom: .venv/.dev  ## what is installed, as a bill of materials in dist/sbom.json, and whether its licences fit ours
+	@mkdir -p dist
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+	    --output-file dist/sbom.json $(BIN)/python
+	$(BIN)/python benchmarks/licences.py dist/sbom.json
 
 mutants: .venv/.dev  ## put small faults into ops, uncertainty, metrics and CoraNet, and count those that tests find (COUNT=60, 15 minutes)
 	nice $(BIN)/python benchmarks/mutation.py --count $(or $(COUNT),60) $(if $(AGAINST),--against $(AGAINST))

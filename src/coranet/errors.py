@@ -1,4 +1,14 @@
-"""The one error a person can cause, and so the one the command line shows without a traceback."""
+"""The one error a person can cause, and so the one the command line shows without a traceback; and how it is worded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from coranet.file_names import printable
+
+_FEW = 24
+"""Names that are all listed where one of them was nearly meant."""
 
 
 class InputError(ValueError):
@@ -10,3 +20,23 @@ class InputError(ValueError):
 
 class DivergenceError(InputError):
     """A term of the loss is no longer finite; the message names the step and the term."""
+
+
+def suggest(name: str, known: Iterable[str], more: str = "") -> str:
+    """What to say after a name that is not known: those nearest to it, and all where there are few or none is near.
+
+    Args:
+        name: what was asked for.
+        known: what there is.
+        more: said after the list, where there is more than it has, such as ", and monai:NAME".
+    """
+    names = list(known)
+    near = get_close_matches(name, names, n=3, cutoff=0.7)
+    nearest = f"Did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?" if near else ""
+    listed = f"There are: {', '.join(names)}{more}." if not near or len(names) <= _FEW else ""
+    return f"{nearest} {listed}".strip()
+
+
+def one_line(text: str) -> str:
+    """The text in one line that a terminal can show."""
+    return printable(" ".join(text.split()))

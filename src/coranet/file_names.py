@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
-_KINDS = {
+_KINDS: dict[str, Callable[[int], bool]] = {
     "a named pipe": stat.S_ISFIFO,
     "a socket": stat.S_ISSOCK,
     "a device": lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode),

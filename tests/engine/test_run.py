@@ -72,7 +72,7 @@ def test_overrides_are_typed():
 @pytest.mark.parametrize(
     ("path", "text", "message"),
     [
-        ("method.alfa", "2", "CoraNet has no field 'alfa'. It has: dice, regions"),
+        ("method.alfa", "2", "CoraNet has no field 'alfa'. There are: dice, regions"),
         ("method.updates", "both", "--set method.updates is one of alternate, joint, not 'both'"),
         ("method.weights", "[1]", "has 2 values, not 1"),
         ("method.weights", "1", "is a list"),
@@ -81,7 +81,7 @@ def test_overrides_are_typed():
         ("net.width.more", "1", "has no fields of its own"),
         ("method.regions", "guess", "No estimator is called 'guess'. There are: crm, softmax"),
         ("method.regions.alpha", "0.5", "at least 1"),
-        ("net.body", "resnet", "No network is called 'resnet'. There are: unet"),
+        ("net.body", "resnet", "No network is called 'resnet'. Did you mean resnet18? There are: unet"),
         ("train.steps", "0", "at least 1"),
         ("data.window.size", "[100, 100, 100]", "has 2 values, not 3"),
     ],

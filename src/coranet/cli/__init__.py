@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from io import StringIO
 from typing import Protocol, get_args
 
 import tyro
@@ -14,6 +16,7 @@ import tyro
 from coranet.cli.compare import CompareVerb
 from coranet.cli.demo import DemoVerb
 from coranet.cli.doctor import DoctorVerb
+from coranet.cli.ending import exit_status
 from coranet.cli.evaluate import EvaluateVerb
 from coranet.cli.methods import MethodsVerb
 from coranet.cli.parsing import REGISTRY
@@ -23,9 +26,8 @@ from coranet.cli.report import ReportVerb
 from coranet.cli.reproduce import ReproduceVerb
 from coranet.cli.split import SplitVerb
 from coranet.cli.train import TrainVerb
+from coranet.cli.usage import complaint
 from coranet.data.prepare.preparation import Intensity
-from coranet.errors import InputError
-from coranet.file_names import printable
 from coranet.version import __version__
 
 __all__ = ["VERBS", "main"]
@@ -91,27 +93,43 @@ def _folders_first(arguments: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a verb and exit: 0 done, 1 a problem with the input, 2 wrong usage."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if arguments == ["--version"]:
+    """Run a verb and exit, with a status that `ending` explains."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    sys.exit(exit_status(lambda: _run(words)))
+
+
+def _run(words: list[str]) -> int:
+    if words == ["--version"]:
         sys.stdout.write(f"coranet {__version__}\n")
-        sys.exit(0)
+        return 0
+    said = StringIO()
     try:
-        verb = tyro.extras.subcommand_cli_from_dict(
-            VERBS,
-            prog="coranet",
-            description=ABOUT,
-            args=_folders_first(arguments),
-            config=(tyro.conf.FlagCreatePairsOff,),
-            registry=REGISTRY,
-        )
-        sys.exit(verb())
-    except InputError as error:
-        sys.stderr.write(f"coranet: {printable(error, lines=True)}\n")
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.stderr.write("coranet: stopped.\n")
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-        sys.stderr.close()
-        sys.exit(0)
+        with redirect_stderr(said):
+            verb = _read(words)
+    except SystemExit as stop:
+        if stop.code != 2:
+            raise
+        sys.stderr.write(f"coranet: {complaint(said.getvalue(), words, list(VERBS), _help)}\n")
+        return 2
+    return verb()
+
+
+def _read(words: Sequence[str]) -> Verb:
+    """What the words ask for; exits where they ask for help or cannot be read."""
+    verb: Verb = tyro.extras.subcommand_cli_from_dict(
+        VERBS,
+        prog="coranet",
+        description=ABOUT,
+        args=_folders_first(words),
+        config=(tyro.conf.FlagCreatePairsOff,),
+        registry=REGISTRY,
+    )
+    return verb
+
+
+def _help(verb: str) -> str:
+    """What `coranet VERB --help` shows."""
+    shown = StringIO()
+    with redirect_stdout(shown), suppress(SystemExit):
+        _read([verb, "--help"])
+    return shown.getvalue()

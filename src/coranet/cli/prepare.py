@@ -14,7 +14,7 @@ from coranet.cli.parsing import FLAT, REGISTRY, MaxGb, option_fields
 from coranet.cli.stopping import until_stopped
 from coranet.data.budget import within_budget
 from coranet.data.prepare.preparation import Intensity, Preparation
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -136,7 +136,7 @@ class PrepareVerb:
 
         known = (*CHOICES, *RECIPES)
         if self.preset not in known:
-            raise InputError(f"--preset {self.preset}: no such preset. There are {', '.join(known)}.")
+            raise InputError(f"--preset {self.preset}: no such preset. {suggest(self.preset, known)}")
         jobs = self.jobs or cores()
         if self.preset in CHOICES:
             return self._by_scans(CHOICES[self.preset], jobs, say, on_progress)

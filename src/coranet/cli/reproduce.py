@@ -11,7 +11,7 @@ import tyro
 
 from coranet.cli.compare import run_alone, show_rows
 from coranet.cli.stopping import until_stopped
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 from coranet.locks import owned
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class ReproduceVerb:
 
         names = NAMES if self.name == "all" else (self.name,)
         if not set(names) <= set(NAMES):
-            raise InputError(f"{self.name}: no table or figure is called that. There are {', '.join(NAMES)}, and all.")
+            known = suggest(self.name, NAMES, ", and all")
+            raise InputError(f"{self.name}: no table or figure is called that. {known}")
         if min(self.jobs, self.seeds, 1 if self.steps is None else self.steps) < 1:
             raise InputError("--jobs, --seeds and --steps are at least 1.")
         if self.out.exists() and not self.out.is_dir():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from io import TextIOBase
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -16,16 +17,56 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class QuietConsole(Console):
-    """A console on which names of files and cases cannot give orders to the terminal."""
+class _Beside(TextIOBase):
+    """Standard error as it is now. What is said there is lost where it cannot be written, and stops nothing."""
+
+    @property
+    def stream(self) -> TextIO:
+        """Where it goes, past rich's own way of standing in for it."""
+        stream: TextIO = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+        return stream
+
+    def isatty(self) -> bool:
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        return self.stream.fileno()
+
+    def write(self, text: str) -> int:
+        with _losing():
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with _losing():
+            self.stream.flush()
+
+
+@contextmanager
+def _losing() -> Iterator[None]:
+    """Let go of what a full disk or a closed terminal does not take; a reader who has left is another matter."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
+
+
+class Screen(Console):
+    """A terminal to which names of files and cases cannot give orders."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Every text that is printed comes this way, also from the cells of a table."""
         return super().render_str(printable(text, lines=True), **options)
 
+    def on_broken_pipe(self) -> None:
+        """Whoever ends the command says what then."""
+        raise BrokenPipeError
 
-console = QuietConsole(stderr=True, highlight=False)
-output = QuietConsole(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
+
+console = Screen(file=cast("TextIO", _Beside()), highlight=False, emoji=False)
+output = Screen(highlight=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
 
 
 def duration(seconds: float) -> str:

@@ -15,7 +15,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 from coranet.feed.windows import WINDOWS, Window
 from coranet.methods import METHODS, WRAPPERS, Method, shipped_method
 from coranet.methods.earlier_fields import translate
@@ -24,13 +24,13 @@ from coranet.uncertainty import ESTIMATORS, Estimator
 
 def _find_estimator(kind: str) -> type[Estimator]:
     if kind not in ESTIMATORS:
-        raise InputError(f"No estimator is called {kind!r}. There are: {', '.join(ESTIMATORS)}.")
+        raise InputError(f"No estimator is called {kind!r}. {suggest(kind, ESTIMATORS)}")
     return ESTIMATORS[kind]
 
 
 def _find_window(kind: str) -> type[Window]:
     if kind not in WINDOWS:
-        raise InputError(f"No window is called {kind!r}. There are: {', '.join(WINDOWS)}.")
+        raise InputError(f"No window is called {kind!r}. {suggest(kind, WINDOWS)}")
     return WINDOWS[kind]
 
 
@@ -95,7 +95,7 @@ def _override(value: Any, path: str, text: str, where: str) -> Any:
     name, _, rest = path.partition(".")
     known = [field.name for field in dataclasses.fields(value)]
     if name not in known:
-        raise InputError(f"{where}: {type(value).__name__} has no field {name!r}. It has: {', '.join(known)}.")
+        raise InputError(f"{where}: {type(value).__name__} has no field {name!r}. {suggest(name, known)}")
     current = getattr(value, name)
     if rest:
         if not dataclasses.is_dataclass(current):

@@ -5,7 +5,7 @@ A method of one's own is a file and a class name, as in `./mine.py:Mine`.
 
 from __future__ import annotations
 
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 from coranet.methods.advent import Advent
 from coranet.methods.base import Method
 from coranet.methods.bcp import BCP
@@ -123,8 +123,8 @@ def shipped_method(name: str) -> type[Method]:
         return WRAPPERS[name]
     title = method_name(name)
     if title not in METHODS:
-        known = ", ".join(METHODS)
-        raise InputError(f"No method is called {name[:200]!r}. There are: {known}; or your own as ./file.py:Class.")
+        names = suggest(title, METHODS, "; or your own as ./file.py:Class")
+        raise InputError(f"No method is called {name[:200]!r}. {names}")
     return METHODS[title]
 
 

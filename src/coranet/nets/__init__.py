@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 from coranet.nets.body import Body, Feature, body_of, count_parameters
 from coranet.nets.critic import Critic
 from coranet.nets.fused import fuse
@@ -49,9 +49,8 @@ class Net:
 
     def __post_init__(self) -> None:
         if self.body not in NETS and self.monai is None:
-            raise InputError(
-                f"No network is called {self.body[:80]!r}. There are: {', '.join(NETS)}, and {MONAI}NAME for those of MONAI."
-            )
+            names = suggest(self.body, NETS, f", and {MONAI}NAME for those of MONAI")
+            raise InputError(f"No network is called {self.body[:80]!r}. {names}")
         if self.width < 1 or self.levels < 1:
             raise InputError(f"A network needs width and levels of at least 1, not {self.width} and {self.levels}.")
         if self.dropped and self.body != "unet":

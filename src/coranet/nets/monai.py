@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 from coranet.nets.body import Body
 from coranet.nets.layers import Norm, Upsampling, make_heads
 
@@ -167,7 +167,7 @@ def _find(name: str) -> Callable[..., nn.Module]:
     if name not in constructors:
         ready = sorted(key for key, value in constructors.items() if not _missing(value, _known(key, 1, OWN_LEVELS)))
         raise InputError(
-            f"MONAI has no network called {name!r} that takes in_channels and out_channels. There are: {', '.join(ready)}."
+            f"MONAI has no network called {name!r} that takes in_channels and out_channels. {suggest(name, ready)}"
         )
     return constructors[name]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coranet.data.datasets.folder import read_folder
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 from coranet.files import make_folder
 from coranet.paper.efficiency import measure
 from coranet.paper.error_shares import write_all_shares
@@ -67,7 +67,7 @@ class Reproduction:
             raise InputError(f"{data}: no such folder. Give the folder that the sets lie in with --data.")
         wanted = dict.fromkeys(name for role in ROLES.values() for name in (role.own, *role.stand_ins))
         if unknown := [name for name in self.only if name not in wanted]:
-            raise InputError(f"--sets {','.join(unknown)}: no such set. There are {', '.join(wanted)}.")
+            raise InputError(f"--sets {','.join(unknown)}: no such set. {suggest(unknown[0], wanted)}")
         found = {name: find_scans(SETS[name], data) for name in wanted}
         if not any(found.values()):
             found = {name: data if is_scans(SETS[name], data) else None for name in wanted}
@@ -115,7 +115,7 @@ def only_methods(cells: Mapping[str, Cells], wanted: Sequence[str]) -> dict[str,
     if not wanted:
         raise InputError("--methods: name at least one row, or leave it out.")
     if unknown := [method for method in wanted if there and _parsed(method) not in there]:
-        raise InputError(f"--methods {','.join(unknown)}: is no row here. There are {', '.join(there.values())}.")
+        raise InputError(f"--methods {','.join(unknown)}: is no row here. {suggest(unknown[0], there.values())}")
     chosen = {_parsed(method) for method in wanted}
 
     def of_chosen(each: Cells) -> Cells:

@@ -33,6 +33,7 @@ from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
 from coranet.runs.admission import check_classes, check_free, check_same, check_volumes, dims_asked, first_labels
 from coranet.runs.inheritance import Heritage
+from coranet.runs.machine_load import use_threads
 from coranet.runs.options import Options
 from coranet.runs.presets import Preset, Scans, choose_dims, describe, find_preset, parameter_note, typical
 
@@ -88,6 +89,7 @@ def _train_alone(
 ) -> None:
     """In a folder that is ours."""
     device = find_device(options.device)
+    use_threads(options.threads, device, say)
     if resume:
         run = Run.read(out, trust=options.trust, named=options.method)
         check_same(run, options)
@@ -177,6 +179,7 @@ def make_run(
         say(heritage.in_words(store))
     init = str(options.init.resolve()) if options.init else None
     asked = {"preset": options.preset or "auto", "labelled": options.labelled, "init": init}
+    asked["threads"] = torch.get_num_threads() if device.type == "cpu" else None
     given = {name: value for name, value in asked.items() if value}
     run = replace(run, seed=seed, made_with={**run.made_with, **given})
     run = replace(run, train=replace(run.train, save_every=options.save_every))

@@ -43,6 +43,8 @@ class Shared:
     """Steps between two saves of RUN/last.pt."""
     device: Annotated[str | None, Flag("D", default="a GPU if there is one")] = None
     """cpu, cuda or cuda:1."""
+    threads: Annotated[int | None, Flag("N", default="one for each free core")] = None
+    """Threads of sums on the CPU. Another number changes results in their last bits."""
     cache: Annotated[Path | None, Flag("DIR", default="the user's cache")] = None
     """Where prepared scans are kept."""
     max_gb: Annotated[float | None, Flag("GB", default="half of what is free")] = None
@@ -75,5 +77,5 @@ class Options(Shared):
     """Let the own method of a run that is continued run: a Python file in RUN. Not needed where --method names the same."""
 
 
-WHERE = frozenset({"device", "cache", "max_gb", "trust"})
+WHERE = frozenset({"device", "cache", "max_gb", "threads", "trust"})
 """Options that say where and whether a run runs, and not what it is."""

@@ -82,7 +82,7 @@ def test_nothing_is_one_clear_problem(tmp_path: Path, name: str) -> None:
 
 
 def test_an_unknown_dataset_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"--dataset liver: no such dataset\. There are folder, acdc, left_atrium"):
+    with pytest.raises(InputError, match=r"--dataset liver: no such dataset\. There are: folder, acdc, left_atrium"):
         read_dataset(tmp_path, "liver")
 
 
@@ -679,7 +679,7 @@ def test_recipes_of_the_pancreas(tmp_path: Path) -> None:
     shown = prepared("pancreas-2d-organ")
     assert shown.image.shape == (1, 240, 192, 7)
     assert shown.label.any(axis=(0, 1)).all()
-    with pytest.raises(InputError, match=r"liver: no such recipe\. There are pancreas-2d, "):
+    with pytest.raises(InputError, match=r"liver: no such recipe\. There are: pancreas-2d, "):
         find_recipe("liver")
 
 

@@ -22,7 +22,7 @@ from coranet.data.doctor.checks import check_dataset
 from coranet.data.doctor.inspection import Report, inspect_folder
 from coranet.data.prepare.cases import Preparation
 from coranet.data.prepare.store_builder import build_store
-from coranet.data.problem import warning
+from coranet.data.problem import Problem, fatal, warning
 from coranet.data.readers import Volume
 from coranet.data.readers.nifti import write
 from coranet.errors import InputError
@@ -218,12 +218,28 @@ def test_the_page_needs_nothing_else_and_shows_every_case(tmp_path: Path) -> Non
     assert "is 5 everywhere" in sections[0], "a case with a problem comes first"
 
 
-def test_what_all_files_share_is_said_once() -> None:
-    problems = [warning(f"{i}.jpg", f"is number {i}", "Save it as PNG") for i in range(5)] + [
-        warning("x", "is x", "Do")
-    ]
-    lines = Report(dataset=None, problems=tuple(problems), facts=None).lines()
-    assert lines == ["WARNING: 0.jpg: is number 0. Save it as PNG. And 4 more like this.", "WARNING: x: is x. Do."]
+@pytest.mark.parametrize("level", [fatal, warning])
+def test_what_all_files_share_is_said_once(level: Callable[[str, str, str], Problem]) -> None:
+    problems = [level(f"{i}.jpg", f"is number {i}", "Save it as PNG") for i in range(5)]
+    word = problems[0].level.upper()
+    lines = Report(dataset=None, problems=(*problems, warning("x", "is x", "Do")), facts=None).lines()
+    more = "And 4 more like this: 1.jpg, 2.jpg, 3.jpg, 4.jpg."
+    assert lines == [f"{word}: 0.jpg: is number 0. Save it as PNG. {more}", "WARNING: x: is x. Do."]
+
+
+def test_masks_of_0_and_255_are_one_line_however_many_there_are(tmp_path: Path) -> None:
+    root = folder(tmp_path, change=lambda label: (label > 0) * np.uint8(255))
+    labels = sorted((root / "labelsTr").iterdir())
+    (line, *others) = [line for line in inspect_folder(root).lines() if line.startswith("FATAL")]
+    assert others == []
+    assert f"And {len(labels) - 1} more like this" in line
+    assert all(file.name in line for file in labels)
+
+
+def test_of_very_many_files_the_first_are_named() -> None:
+    problems = tuple(fatal(f"{i}.jpg", "is broken", "Mend it") for i in range(100))
+    (line,) = Report(dataset=None, problems=problems, facts=None).lines()
+    assert line.endswith(", 19.jpg, 20.jpg and 79 other files.")
 
 
 def test_files_without_a_spacing_are_counted(tmp_path: Path) -> None:
@@ -320,7 +336,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert "fit best as they lie, in 7 of 7 patients" in out
     code, _, err = command(capsys, "doctor", root, "--dataset", "unheard")
     assert code == 1
-    assert "unheard: no such dataset. There are folder," in err
+    assert "unheard: no such dataset. There are: folder," in err
 
 
 def test_a_prepared_store_is_shown_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_missing_patients_are_refused_by_name() -> None:
 
 @pytest.mark.parametrize("name", ["acdc", "acdc:5", "acdc:", "liver:3", "", "../acdc:7"])
 def test_unknown_names_list_the_known_ones(name: str) -> None:
-    with pytest.raises(InputError, match=r"no such protocol\. There are .*acdc:7, .*la:16"):
+    with pytest.raises(InputError, match=r"no such protocol\. .*There are: .*acdc:7, .*la:16"):
         find_protocol(name)
 
 

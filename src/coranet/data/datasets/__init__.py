@@ -17,7 +17,7 @@ from coranet.data.datasets.msd import survey_msd
 from coranet.data.datasets.pancreas_ct import survey_pancreas_ct
 from coranet.data.datasets.sunnybrook import survey_sunnybrook
 from coranet.data.problem import FileError, Problem, fatal
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 
 __all__ = ["DATASETS", "read_dataset", "survey_dataset"]
 
@@ -41,7 +41,7 @@ def survey_dataset(root: Path, name: str = "folder") -> tuple[Dataset | None, li
         InputError: there is no dataset of that name.
     """
     if name not in DATASETS:
-        raise InputError(f"--dataset {name}: no such dataset. There are {', '.join(DATASETS)}.")
+        raise InputError(f"--dataset {name}: no such dataset. {suggest(name, DATASETS)}")
     if name == "folder" and root.is_dir() and not (root / "dataset.json").exists():
         known = (other for other in DATASETS if other not in ("folder", "msd"))
         if likely := next((other for other in known if _surveyed(root, other)[0] is not None), None):

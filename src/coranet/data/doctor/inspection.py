@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -27,7 +26,10 @@ OnCase = Callable[[Case, Sequence[Volume], Label | None, Mapping[int, str]], Non
 """Sees a case that could be read while it is in memory: its channels, the label's values where it has one, the classes."""
 
 _FEW = 3
-"""Warnings with one remedy that are all listed."""
+"""Problems with one remedy that each have a line."""
+
+_NAMED = 20
+"""Files that are named in one line; the others are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +53,22 @@ class Report:
         return any(problem.level == "fatal" for problem in self.problems)
 
     def lines(self, leave_out: Callable[[Problem], bool] = lambda problem: False) -> list[str]:
-        """The problems in words; of many warnings with one remedy the first, and how many more there are."""
-        told = [problem for problem in self.problems if not leave_out(problem)]
-        alike = Counter(problem.remedy for problem in told if problem.level == "warning")
-        lines: dict[str, str] = {}
-        for place, problem in enumerate(told):
-            line = f"{problem.level.upper()}: {problem}"
-            if problem.level == "warning" and alike[problem.remedy] > _FEW:
-                lines.setdefault(problem.remedy, f"{line} And {alike[problem.remedy] - 1} more like this.")
-            else:
-                lines[str(place)] = line
-        return list(lines.values())
+        """The problems in words; of many with one remedy the first, and which files have it too."""
+        alike: dict[tuple[str, str], list[Problem]] = {}
+        for problem in self.problems:
+            if not leave_out(problem):
+                alike.setdefault((problem.level, problem.remedy), []).append(problem)
+        return [line for problems in alike.values() for line in _lines_of(problems)]
+
+
+def _lines_of(alike: Sequence[Problem]) -> list[str]:
+    """A line for each of a few problems with one remedy, and one for all of many."""
+    lines = [f"{problem.level.upper()}: {problem}" for problem in alike]
+    if len(lines) <= _FEW:
+        return lines
+    files = list(dict.fromkeys(problem.file for problem in alike[1:]))
+    rest = f" and {len(files) - _NAMED} other files" if len(files) > _NAMED else ""
+    return [f"{lines[0]} And {len(lines) - 1} more like this: {', '.join(files[:_NAMED])}{rest}."]
 
 
 def inspect_folder(

@@ -24,7 +24,7 @@ from coranet.data.prepare.partial_store import Piece, unfinished
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.prepare.store_builder import Remarks, build_store, building
 from coranet.data.prepare.workers import Task, make_piece, side_by_side
-from coranet.data.problem import Problem
+from coranet.data.problem import Problem, fatal
 from coranet.data.readers import Volume
 from coranet.data.store import Store
 from coranet.errors import InputError
@@ -184,13 +184,14 @@ def _labels(read: ReadCase, case: Case) -> Iterator[Volume]:
 def _refuse(intake: Intake, report: Report) -> None:
     """Stop where something is wrong; where it can be passed over, say so."""
     stops = [problem for problem in report.problems if not intake.passes(problem)]
+    also = "" if intake.dataset == "folder" else f" --dataset {intake.dataset}"
+    doctor = f"`coranet doctor {intake.root}{also}`"
     if stops or report.facts is None:
-        lines = "\n".join(f"  {problem}" for problem in stops)
-        raise InputError(f"{intake.root}: cannot be {intake.purpose} as it is:\n{lines}")
+        first = stops[0] if stops else fatal(intake.root, "has no scan that can be used", f"{doctor} says why")
+        more = f" And {len(stops) - 1} more problems; {doctor} lists them." if len(stops) > 1 else ""
+        raise InputError(f"{intake.root}: cannot be {intake.purpose} as it is. {first}{more}")
     if report.problems:
-        also = "" if intake.dataset == "folder" else f" --dataset {intake.dataset}"
-        count, doctor = len(report.problems), f"`coranet doctor {intake.root}{also}`"
-        intake.say(f"Warnings about these scans: {count}. {doctor} lists them.")
+        intake.say(f"Warnings about these scans: {len(report.problems)}. {doctor} lists them.")
 
 
 @contextmanager

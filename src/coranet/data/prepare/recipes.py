@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coranet.data.prepare.preparation import Preparation
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 
 _PANCREAS_2D = Preparation(intensity="window", window=(-100.0, 240.0), size=(240, 192, None), fit="crop")
 _SLICES = Preparation(intensity="minmax", size=(256, 256, None), fit="resize")
@@ -59,5 +59,5 @@ def find_recipe(name: str) -> Preparation:
         InputError: there is none; the message lists those there are.
     """
     if name not in RECIPES:
-        raise InputError(f"{name}: no such recipe. There are {', '.join(RECIPES)}.")
+        raise InputError(f"{name}: no such recipe. {suggest(name, RECIPES)}")
     return RECIPES[name]

@@ -37,7 +37,10 @@ class Remarks:
 
 def default_cache() -> Path:
     """The user's cache folder: raw folders are often read-only."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coranet"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coranet"
+    except RuntimeError as error:
+        raise InputError("There is no home folder to keep prepared scans in. Name a folder with --cache.") from error
 
 
 def cores() -> int:

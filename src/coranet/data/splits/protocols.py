@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from coranet.data.splits.by_patient import Split, assign
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 
 _FOLDER = files("coranet.data.splits") / "protocols"
 
@@ -77,7 +77,7 @@ def find_protocol(name: str) -> Protocol:
     family, _, share = name.partition(":")
     content = _read(family) if family in _families() else {"labelled": {}}
     if share not in content["labelled"]:
-        raise InputError(f"{name}: no such protocol. There are {', '.join(protocols())}.")
+        raise InputError(f"{name}: no such protocol. {suggest(name, protocols())}")
     count = content["labelled"][share]
     return Protocol(
         name=name,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from coranet.data.grid import choose_dims
 from coranet.data.prepare.choices import Choose, auto_preparation, paper_preparation
 from coranet.engine.run import Run
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 from coranet.methods import Method
 from coranet.runs.presets.auto import auto_run
 from coranet.runs.presets.field import la_run, released_run
@@ -59,7 +59,7 @@ class Preset:
 def find_preset(name: str) -> Preset:
     """By name."""
     if name not in PRESETS:
-        raise InputError(f"No preset is called {name!r}. There are: {', '.join(PRESETS)}.")
+        raise InputError(f"No preset is called {name!r}. {suggest(name, PRESETS)}")
     return PRESETS[name]
 
 

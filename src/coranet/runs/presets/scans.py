@@ -76,12 +76,12 @@ def describe(source: str, store: Store, split: Split) -> Data:
     )
 
 
-def _volumes(store: Store, cases: Sequence[str]) -> dict[str, list[float]]:
+def _volumes(store: Store, cases: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """Millilitres of each class but the background, case by case."""
     voxels = [np.bincount(store.label(name).ravel(), minlength=len(store.classes)) for name in cases]
     sizes = [math.prod(Grid.from_json(store.cases[name].grid).spacing) / 1000 for name in cases]
     return {
-        name: [round(float(counts[value]) * size, 6) for counts, size in zip(voxels, sizes, strict=True)]
+        name: tuple(round(float(counts[value]) * size, 6) for counts, size in zip(voxels, sizes, strict=True))
         for value, name in store.classes.items()
         if value
     }
