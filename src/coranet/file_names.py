@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
-_KINDS: dict[str, Callable[[int], bool]] = {
-    "a named pipe": stat.S_ISFIFO,
-    "a socket": stat.S_ISSOCK,
-    "a device": lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode),
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
 }
 _NO_TEXT = re.compile("[\ud800-\udfff]")
 """What Python makes of bytes in a file's name that are no text."""
@@ -37,8 +37,7 @@ def special_kind(path: Path) -> str | None:
     Raises:
         OSError: there is no such path, or it may not be looked at.
     """
-    mode = path.stat().st_mode
-    return next((kind for kind, is_one in _KINDS.items() if is_one(mode)), None)
+    return _KINDS.get(stat.S_IFMT(path.stat().st_mode))
 
 
 def _spelled(sign: str) -> str:

@@ -246,7 +246,7 @@ def test_doctor_of_a_good_folder(capsys, scans, cache, finished):
         (["train", "{scans}", "--out", "{tmp}/run", "--set", "steps"], "write it as KEY=VALUE"),
         (["train", "{scans}", "--out", "{tmp}/run", "--device", "toaster"], "not a device"),
         (["demo", "--seeds", "0", "--out", "{tmp}/demo"], "at least one"),
-        (["train", "{scans}", "--out", "{tmp}/run", "--split", "nowhere.json"], "nowhere.json: cannot be read"),
+        (["train", "{scans}", "--out", "{tmp}/run", "--split", "nowhere.json"], "nowhere.json: does not exist"),
         (["train", "{scans}", "--out", "{tmp}/run", "--cache", "/proc/cache"], "choose another folder with --cache"),
     ],
 )

@@ -11,6 +11,7 @@ import numpy as np
 from coranet.data.datasets.names import stem
 from coranet.data.problem import FileError
 from coranet.data.readers import label_source
+from coranet.errors import InputError
 
 WORDS = frozenset({"label", "labels", "mask", "masks", "seg", "segmentation", "gt", "truth", "manual", "uncertain"})
 """What names of label maps have in them."""
@@ -46,7 +47,10 @@ def _is_named_so(name: str, others: set[str]) -> bool:
 
 
 def _has_classes(file: Path) -> bool:
-    array = label_source(file).read().array
+    try:
+        array = label_source(file).read().array
+    except InputError:  # said when it is predicted, if it is
+        return False
     low, high = array.min(), array.max()
     if low != 0 or not high < 256:
         return False

@@ -158,7 +158,11 @@ def _shape(header: Any) -> tuple[int, ...]:
 
 def _claim(path: Path, header: Any, packed: int) -> int:
     """How many bytes there are to read, once there is room for them and for what they become."""
-    voxels, each, start = math.prod(_shape(header)), header.get_data_dtype().itemsize, int(header.get_data_offset())
+    voxels, each, start = (
+        math.prod(_shape(header)),
+        int(header.get_data_dtype().itemsize),
+        int(header.get_data_offset()),
+    )
     scaled = header.get_slope_inter() not in ((1, 0), (None, None))
     size = max(start, 0) + voxels * each
     claim(path, max(size, voxels * (4 if each <= 2 else 8)) if scaled else size, packed or None)
