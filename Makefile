@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format lint types layers bench mutants pages docs sbom clean help
+.PHONY: demo test check format lint types layers bench mutants attack pages docs sbom clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -64,6 +64,9 @@ sbom: .venv/.dev  ## what is installed, as a bill of materials in dist/sbom.json
 
 mutants: .venv/.dev  ## put small faults into ops, uncertainty, metrics and CoraNet, and count those that tests find (COUNT=60, 15 minutes)
 	nice $(BIN)/python benchmarks/mutation.py --count $(or $(COUNT),60) $(if $(AGAINST),--against $(AGAINST))
+
+attack: .venv/.dev  ## attack readers, settings, run folders and commands, and count what ends badly (15 minutes; TABLE=FILE, SEED=0)
+	nice $(BIN)/python -m tests.attacks --seed $(or $(SEED),0) $(if $(TABLE),--table $(TABLE))
 
 clean:
 	rm -rf .venv site

@@ -87,7 +87,14 @@ def test_options_are_known_from_help(capsys, verb, options):
 
 
 def test_a_box_becomes_a_line():
-    lines = ("╭─ Value error ─╮", "│ Error parsing │", "│ \x1b[31m--steps\x1b[0m: no │", "│ ───────────── │", "│ more          │", "╰───╯")
+    lines = (
+        "╭─ Value error ─╮",
+        "│ Error parsing │",
+        "│ \x1b[31m--steps\x1b[0m: no │",
+        "│ ───────────── │",
+        "│ more          │",
+        "╰───╯",
+    )
     box = "\n".join(lines) + "\n"
     assert first_paragraph(box) == "Error parsing --steps: no"
     assert first_paragraph("plain words\n") == "plain words"
