@@ -87,7 +87,7 @@ def test_options_are_known_from_help(capsys, verb, options):
 
 
 def test_a_box_becomes_a_line():
-    box = "╭─ Value error ─╮\n│ Error parsing │\n│ \x1b[31m--steps\x1b[0m: no │\n│ ───────────── │\n│ more          │\n╰───╯\n"
+    box = "╭─ Value error ─╮\n│ Error parsing │\n│ \x1b[31m--steps\x1b[0m: no │\n│ ───────────── │\n│ more │\n╰───╯\n"
     assert first_paragraph(box) == "Error parsing --steps: no"
     assert first_paragraph("plain words\n") == "plain words"
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from coranet.errors import one_line
+
 if TYPE_CHECKING:
     from coranet.data.doctor.inspection import Facts, OnCase, Report
     from coranet.report.overlay import CaseRow
@@ -53,7 +55,7 @@ class DoctorVerb:
             _show(report.facts)
         _show_findings(report)
         for line in report.lines():
-            output.print(line, markup=False)
+            output.print(one_line(line), markup=False)
         fatal = sum(problem.level == "fatal" for problem in report.problems)
         warnings = len(report.problems) - fatal
         verdict = (
