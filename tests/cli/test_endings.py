@@ -324,6 +324,14 @@ def test_a_message_of_several_lines_and_escapes_becomes_one_that_is_safe(capsys,
     assert "\x1b" not in line
 
 
+def test_a_file_s_name_does_not_make_a_line_of_its_own(capsys, scans, tmp_path):
+    shutil.copytree(scans, tmp_path / "scans")
+    (tmp_path / "scans/imagesTr/odd\nFATAL: all is lost\x1b[2J_0000.nii.gz").write_bytes(b"")
+    _, out, _ = end(capsys, ["doctor", tmp_path / "scans"])
+    assert "\x1b" not in out
+    assert not re.search("^FATAL: all is lost", out, re.M)
+
+
 def test_names_of_files_are_shown_and_not_obeyed(capsys):
     say("scan \x1b]0;title\x07 \udcff :smile: é × \u202e")
     assert capsys.readouterr().err == "scan \\x1b]0;title\\x07 \\udcff :smile: é × \\u202e\n"

@@ -10,6 +10,7 @@ import tyro
 
 from coranet.cli.parsing import MaxGb
 from coranet.data.budget import within_budget
+from coranet.errors import one_line
 
 if TYPE_CHECKING:
     from coranet.data.doctor.inspection import Facts, OnCase, Report
@@ -59,7 +60,7 @@ class DoctorVerb:
             _show(report.facts)
         _show_findings(report)
         for line in report.lines():
-            output.print(line, markup=False)
+            output.print(one_line(line), markup=False)
         fatal = sum(problem.level == "fatal" for problem in report.problems)
         warnings = len(report.problems) - fatal
         verdict = (
