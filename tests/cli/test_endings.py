@@ -163,7 +163,9 @@ def test_what_may_not_be_read_is_one_line(capsys, place, verb, locked):
     assert code == 1
     if verb != "doctor" or lines:
         assert len(lines) == 1
-        assert str(place) in lines[0]
+        assert str(place / locked) in lines[0]
+        if locked.startswith("scans") and locked != "scans/dataset.json":
+            assert lines[0].startswith(f"coranet: {place / locked}: Permission denied.")
     else:
         assert "FATAL" in out
 
