@@ -1,5 +1,6 @@
 """Whatever goes wrong, a command ends with a status and one line: every verb, under every condition."""
 
+import ctypes
 import errno
 import io
 import logging
@@ -23,7 +24,6 @@ from coranet.cli.show import say
 from coranet.data.datasets.phantom import Phantom
 from coranet.runs import demonstration
 
-NOBODY = 65534
 PRINTING = ("demo", "doctor", "prepare", "split", "evaluate", "compare", "methods")
 """Verbs that print here: a report of a run without scores and a figure have no table to show."""
 
@@ -107,40 +107,38 @@ def test_a_full_disk_behind_a_shell_s_redirection(words):
 
 
 @contextmanager
-def as_nobody():
-    """Rights as people have them: to the administrator nothing is forbidden."""
+def without_privileges():
+    """Rights as people have them: to an administrator nothing is forbidden, until Linux is told otherwise."""
     if os.getuid() != 0:
         yield
         return
-    os.seteuid(NOBODY)
+    libc, header, before = (
+        ctypes.CDLL(None, use_errno=True),
+        (ctypes.c_uint32 * 2)(0x20080522, 0),
+        (ctypes.c_uint32 * 6)(),
+    )
+    assert libc.capget(header, before) == 0
+    fewer = (ctypes.c_uint32 * 6)(*before)
+    fewer[0] &= ~0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+    assert libc.capset(header, fewer) == 0
     try:
         yield
     finally:
-        os.seteuid(0)
+        assert libc.capset(header, before) == 0
 
 
 @pytest.fixture
-def shared_place():
-    """A folder that everybody may use; that of pytest is its owner's."""
-    place = Path(tempfile.mkdtemp())
-    place.chmod(0o777)
-    yield place
-    shutil.rmtree(place, ignore_errors=True)
-
-
-@pytest.fixture
-def shared(scans, finished, shared_place, monkeypatch):
-    """Scans, a run and a cache that everybody may use."""
+def place(scans, finished, tmp_path, monkeypatch):
+    """Scans, a run, a cache and a folder for results that a test may lock, and that are opened again."""
     for source, name in ((scans, "scans"), (finished, "run")):
-        shutil.copytree(source, shared_place / name)
+        shutil.copytree(source, tmp_path / name)
     for name in ("cache", "out"):
-        (shared_place / name).mkdir()
-    for path in (shared_place, *shared_place.rglob("*")):
-        path.chmod(0o777 if path.is_dir() else 0o666)
+        (tmp_path / name).mkdir()
     monkeypatch.setattr(demonstration, "PHANTOM", Phantom(shape=(32, 32, 3)))
     monkeypatch.setattr(demonstration, "PATIENTS", {"labelled": 2, "unlabelled": 2, "test": 2})
-    words = commands(shared_place / "scans", shared_place / "run", shared_place / "out", shared_place / "cache")
-    return shared_place, words
+    yield tmp_path
+    for path in tmp_path.rglob("*"):
+        path.chmod(0o777)
 
 
 @pytest.mark.parametrize(
@@ -157,25 +155,26 @@ def shared(scans, finished, shared_place, monkeypatch):
         ("train", "cache"),
     ],
 )
-def test_what_may_not_be_read_is_one_line(capsys, shared, verb, locked):
-    place, words = shared
+def test_what_may_not_be_read_is_one_line(capsys, place, verb, locked):
+    words = commands(place / "scans", place / "run", place / "out", place / "cache")
     (place / locked).chmod(0)
-    with as_nobody():
+    with without_privileges():
         code, out, lines = end(capsys, words[verb])
-    (place / locked).chmod(0o777)
     assert code == 1
     if verb != "doctor" or lines:
         assert len(lines) == 1
-        assert str(place) in lines[0]
+        assert str(place / locked) in lines[0]
+        if locked.startswith("scans") and locked != "scans/dataset.json":
+            assert lines[0].startswith(f"coranet: {place / locked}: Permission denied.")
     else:
         assert "FATAL" in out
 
 
 @pytest.mark.parametrize("verb", sorted(set(VERBS) - {"doctor", "methods"}))
-def test_what_may_not_be_written_is_one_line(capsys, shared, verb):
-    place, words = shared
+def test_what_may_not_be_written_is_one_line(capsys, place, verb):
+    words = commands(place / "scans", place / "run", place / "out", place / "cache")
     (place / "out").chmod(0o555)
-    with as_nobody():
+    with without_privileges():
         code, _, lines = end(capsys, words[verb])
     assert code == 1
     assert len(lines) == 1

@@ -182,9 +182,17 @@ def _show_warning(
 def _of_the_system(error: OSError) -> str:
     """What the system refused, of which file, and what to do about it."""
     why = error.strerror or str(error) or type(error).__name__
-    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+    files = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+    names = [str(_barrier(file) if isinstance(error, PermissionError) else file) for file in files]
     way = _WAYS_OUT.get(error.errno or 0, "Check that it is there, and that you may use it")
     return f"{' and '.join(names) or 'A file'}: {why}. {way}."
+
+
+def _barrier(file: Path) -> Path:
+    """The first folder on the way to a file that may not be entered, or the file itself."""
+    effective = os.access in os.supports_effective_ids
+    folders = [folder for folder in reversed(file.absolute().parents) if os.access(folder, os.F_OK)]
+    return next((folder for folder in folders if not os.access(folder, os.X_OK, effective_ids=effective)), file)
 
 
 def _fault(error: Exception) -> str:
