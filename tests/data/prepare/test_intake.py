@@ -222,7 +222,11 @@ def test_a_header_says_where_a_scan_lies(tmp_path):
         assert scan.look() == scan.read().geometry
 
 
-@pytest.mark.parametrize("content", [b"", b"\x1f\x8bnothing", gzip.compress(b"short"), gzip.compress(bytes(600)), None])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x1f\x8bnothing", gzip.compress(b"short"), gzip.compress(bytes(600)), None],
+    ids=["empty", "no gzip", "short", "zeros", "absent"],
+)
 def test_a_header_that_cannot_be_made_out_is_refused(tmp_path, content):
     file = tmp_path / "scan.nii.gz"
     if content is not None:
