@@ -8,7 +8,7 @@ PACKAGE = HERE.parent / "src/coranet"
 
 
 def test_every_folder_of_tests_is_a_room_of_the_package():
-    folders = {path.parent.relative_to(HERE) for path in HERE.rglob("test_*.py")}
+    folders = {path.parent.relative_to(HERE) for path in HERE.rglob("test_*.py")} - {Path("attacks")}  # on all rooms
     assert len(folders) > 10
     assert [folder for folder in sorted(folders) if not (PACKAGE / folder / "__init__.py").is_file()] == []
 
