@@ -89,7 +89,7 @@ def train(
             trainer.state.start_from(options.init, say)
             say(f"Starting from the weights of {options.init}.")
         _begin_folder(run, out)
-        trainer.save()
+        trainer.begin()
         trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
         with _alone_in(out):
             trainer.fit()
