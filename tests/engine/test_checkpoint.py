@@ -110,17 +110,21 @@ def test_a_file_of_another_run_is_refused(run, scans, small, name):
             train(scans, run.parent / "new", small(val=1, init=run))
 
 
-def test_files_of_earlier_versions_are_taken_with_a_word(run):
+def test_files_of_earlier_versions_are_taken_with_a_word(run, scans, small):
     about = json.loads((run / "run.json").read_text())
     del about["identity"]
     (run / "run.json").write_text(json.dumps(about))
     content = checkpoint.load(run / "last.pt", CPU)
     del content["run"]
-    torch.save({"format": checkpoint.EARLIER, **content}, run / "last.pt")
+    torch.save({"format": checkpoint.EARLIER, **content, "step": 11}, run / "last.pt")
     heard = []
     assert Trained.load(run, CPU, say=heard.append).parameters
     assert len(heard) == 1
     assert heard[0].startswith(f"{run / 'last.pt'}: was written by an earlier version, without checksums")
+    heard.clear()
+    train(scans, run, small(val=1), resume=True, say=heard.append)
+    assert sum("without checksums" in line for line in heard) == 1
+    Trained.load(run, CPU)  # it has been saved anew, with checksums
 
 
 def test_a_newer_run_takes_no_file_without_its_identity(run):

@@ -40,7 +40,6 @@ class Trainer:
         for listener in listeners:
             listener.on_open(run, store)
             run = replace(run, made_with={**run.made_with, **listener.marks})
-        run = run if run.identity else run.identified()
         self.run, self.listeners = run, listeners
         self.setup = Setup.of(run, store, device)
         self.state = State(self.setup, folder)
@@ -52,6 +51,12 @@ class Trainer:
         """The Dice of validation cases when they were last scored."""
         self.saved = time.monotonic()
         self.stop_signal: int | None = None
+
+    def begin(self) -> None:
+        """Save a new run for the first time, with an identity of its own."""
+        self.run = self.run.identified()
+        self.state.identity = self.run.identity
+        self.save()
 
     def resume(self, say: Say = warn) -> None:
         """Continue from the newest state; `say` hears of files without checksums."""

@@ -118,7 +118,7 @@ def _train_alone(
             trainer.state.start_from(options.init, say)
             say(f"Starting from the weights of {options.init}.")
         _begin_folder(run, out)
-        trainer.save()
+        trainer.begin()
         trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
     trainer.fit()
 
