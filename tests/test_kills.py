@@ -50,7 +50,7 @@ def content(path):
         case ".gz" | ".bin":
             return path.read_bytes()
         case ".json":
-            return _without_places(json.loads(path.read_text()))
+            return _without_origin(json.loads(path.read_text()))
     return None
 
 
@@ -62,9 +62,9 @@ def _plain(value):
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _without_places(value):
+def _without_origin(value):
     if isinstance(value, dict):
-        return {name: _without_places(inner) for name, inner in value.items() if name not in ("path", "data", "cache")}
+        return {name: _without_origin(inner) for name, inner in value.items() if name not in ("data", "commit")}
     return value
 
 
