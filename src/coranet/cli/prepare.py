@@ -104,7 +104,6 @@ class PrepareVerb:
     def _alone(self) -> int:
         from coranet.locks import holding
 
-        _check_free(self.out)
         with holding(self.out.with_name(f".{self.out.name}.lock"), self.out):
             return self._prepare()
 
@@ -202,9 +201,9 @@ class PrepareVerb:
 
 
 def _check_free(out: Path) -> None:
-    from coranet.data.store import Store
+    from coranet.data.prepare.partial_store import is_made
 
-    if Store.is_store(out):
+    if is_made(out):
         raise InputError(f"{out}: is a prepared store already. Delete it, or choose another --out.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: is there already, and is no store. Choose another --out.")

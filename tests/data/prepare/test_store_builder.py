@@ -25,6 +25,7 @@ from coranet.data.readers.nifti import write
 from coranet.data.store import Store, StoreWriter
 from coranet.errors import InputError
 from coranet.geometry import Geometry
+from coranet.locks import holding
 
 GEOMETRY = Geometry(shape=(4, 5, 3), affine=((-1.0, 0, 0, 3), (0, -2.0, 0, 5), (0, 0, 3.0, 7), (0, 0, 0, 1.0)))
 PLAIN = Preparation()
@@ -260,6 +261,19 @@ def test_a_killed_run_leaves_no_store_and_is_taken_up(tmp_path: Path) -> None:
     build_store(dataset, dataset.cases, PLAIN, tmp_path / "fresh")
     assert Store.open(tmp_path / "store").fingerprint == Store.open(tmp_path / "fresh").fingerprint
     assert {file.name for file in tmp_path.iterdir()} == {"raw", "store", "fresh"}
+
+
+def test_what_a_process_left_that_was_killed_at_the_very_end_is_removed(tmp_path: Path) -> None:
+    dataset = raw_folder(tmp_path / "raw")
+    store, _ = prepare(dataset, tmp_path / "cache")
+    left = unfinished(store.path)
+    (left / "pieces").mkdir(parents=True)
+    (left / ".lock").touch()
+    with holding(left / ".lock", left):
+        assert prepare(dataset, tmp_path / "cache")[0].path == store.path
+        assert left.exists()  # its process lives
+    assert prepare(dataset, tmp_path / "cache")[0].path == store.path
+    assert list((tmp_path / "cache").iterdir()) == [store.path]
 
 
 def stop(done: int, total: int) -> None:

@@ -7,7 +7,6 @@ read alone, every case is looked at first and read again to be prepared.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -20,13 +19,12 @@ from coranet.data.doctor.checks import check_case
 from coranet.data.doctor.inspection import Report, conclude, inspect_loose, inspect_surveyed
 from coranet.data.doctor.observation import Observation, ReadCase, inspect_case
 from coranet.data.prepare.extents import Extents, extents_of
-from coranet.data.prepare.partial_store import Piece, unfinished
+from coranet.data.prepare.partial_store import Piece, discard, is_made
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.prepare.store_builder import Remarks, build_store, building
 from coranet.data.prepare.workers import Task, make_piece, side_by_side
 from coranet.data.problem import Problem, fatal
 from coranet.data.readers import Volume
-from coranet.data.store import Store
 from coranet.errors import InputError
 
 REFUSED = "refused"
@@ -76,7 +74,7 @@ def take_in(intake: Intake) -> tuple[Path, Dataset, list[Remarks]]:
         cases, settings = intake.choose(found), intake.prepare(extents, found.channels)
         path = intake.place(found, cases, settings)
         with suppress(_OtherSettingsError):
-            if not Store.is_store(path):
+            if not is_made(path):
                 return path, found, _at_once(intake, (found, problems), cases, settings, path)
     return _one_after_the_other(intake, found, problems)
 
@@ -104,7 +102,7 @@ def _one_after_the_other(
     assert report.facts is not None
     cases, settings = intake.choose(found), intake.prepare(report.facts, found.channels)
     path, remarks = intake.place(found, cases, settings), list[Remarks]()
-    if not Store.is_store(path):
+    if not is_made(path):
         jobs = min(intake.jobs, len(cases))
         with _tidied(intake, path):
             remarks = build_store(
@@ -200,9 +198,9 @@ def _tidied(intake: Intake, path: Path) -> Iterator[None]:
     try:
         yield
     except _OtherSettingsError:
-        shutil.rmtree(unfinished(path), ignore_errors=True)
+        discard(path)
         raise
     except InputError:
         if not intake.keep:
-            shutil.rmtree(unfinished(path), ignore_errors=True)
+            discard(path)
         raise

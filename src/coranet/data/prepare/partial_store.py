@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from coranet.data.store import StoreWriter, as_stored
+from coranet.data.store import Store, StoreWriter, as_stored
+from coranet.errors import InputError
 from coranet.files import sweep
 from coranet.locks import LOCK, OccupiedError, holding
 
@@ -39,6 +40,22 @@ _CHUNK = 2**22
 def unfinished(path: Path) -> Path:
     """The folder of a store in the making."""
     return path.with_name(f".{path.name}-unfinished")
+
+
+def is_made(path: Path) -> bool:
+    """Whether a store is in its place; then what a process left is removed that was killed at the very end."""
+    there = Store.is_store(path)
+    if there:
+        discard(path)
+    return there
+
+
+def discard(path: Path) -> None:
+    """Remove what the making of a store left, unless a living process is at it."""
+    folder = unfinished(path)
+    if folder.is_dir():
+        with suppress(InputError), holding(folder / LOCK, path):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True, kw_only=True)

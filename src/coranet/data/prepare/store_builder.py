@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from coranet.data.datasets.folder import Case, Dataset
-from coranet.data.prepare.partial_store import CHOICE, Piece, ResumableWriter, unfinished
+from coranet.data.prepare.partial_store import CHOICE, Piece, ResumableWriter, discard, is_made
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.prepare.workers import Task, carry_out, side_by_side
 from coranet.data.problem import FileError
@@ -63,11 +62,11 @@ def cached_store(
 ) -> Store:
     """The store of these cases, from the cache where files and settings are as they were."""
     path = cache_place(dataset, cases, settings, cache)
-    if not Store.is_store(path):
+    if not is_made(path):
         try:
             build_store(dataset, cases, settings, path, on_progress, jobs)
         except InputError:  # once the file is mended, it is another store
-            shutil.rmtree(unfinished(path), ignore_errors=True)
+            discard(path)
             raise
     return Store.open(path)
 
