@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format lint types layers bench mutants pages docs clean help
+.PHONY: demo test check format lint types layers bench mutants attack pages docs clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -58,6 +58,9 @@ docs: .venv/.docs  ## the pages as a site in site/, with every link checked
 
 mutants: .venv/.dev  ## put small faults into ops, uncertainty, metrics and CoraNet, and count those that tests find (COUNT=100)
 	nice $(BIN)/python benchmarks/mutation.py --count $(or $(COUNT),100) $(if $(AGAINST),--against $(AGAINST))
+
+attack: .venv/.dev  ## attack readers, settings, run folders and commands, and count what ends badly (15 minutes; TABLE=FILE, SEED=0)
+	nice $(BIN)/python -m tests.attacks --seed $(or $(SEED),0) $(if $(TABLE),--table $(TABLE))
 
 clean:
 	rm -rf .venv site
