@@ -109,7 +109,7 @@ def _nifti_gz() -> list[Honest]:
 
 def nrrd_header(**changes: str | None) -> bytes:
     """The text before the voxels; None leaves a field out, and an underscore stands for a space."""
-    fields = {
+    fields: dict[str, str | None] = {
         "type": "short",
         "dimension": "3",
         "space": "left-posterior-superior",
@@ -120,7 +120,7 @@ def nrrd_header(**changes: str | None) -> bytes:
         "encoding": "raw",
         "space origin": "(0,0,0)",
     }
-    fields |= {name.replace("_", " "): value for name, value in changes.items()}  # type: ignore[misc]
+    fields |= {name.replace("_", " "): value for name, value in changes.items()}
     lines = [f"{name}: {value}" for name, value in fields.items() if value is not None]
     return ("NRRD0004\n" + "\n".join(lines) + "\n\n").encode()
 
