@@ -163,9 +163,11 @@ def test_what_may_not_be_read_is_one_line(capsys, place, verb, locked):
     assert code == 1
     if verb != "doctor" or lines:
         assert len(lines) == 1
-        assert str(place / locked) in lines[0]
+        assert str((place / locked).parent) in lines[0]
+        assert (place / locked).name in lines[0]
         if locked.startswith("scans") and locked != "scans/dataset.json":
-            assert lines[0].startswith(f"coranet: {place / locked}: Permission denied.")
+            assert lines[0].startswith(f"coranet: {place / locked}: ")
+            assert "Permission denied" in lines[0]
     else:
         assert "FATAL" in out
 
@@ -333,7 +335,7 @@ def test_a_file_s_name_does_not_make_a_line_of_its_own(capsys, scans, tmp_path):
 
 def test_names_of_files_are_shown_and_not_obeyed(capsys):
     say("scan \x1b]0;title\x07 \udcff :smile: é × \u202e")
-    assert capsys.readouterr().err == "scan \\x1b]0;title\\x07 \\udcff :smile: é × \\u202e\n"
+    assert capsys.readouterr().err == "scan \\x1b]0;title\\x07 \\xff :smile: é × \\u202e\n"
 
 
 def test_a_terminal_without_our_letters_gets_others(tmp_path):

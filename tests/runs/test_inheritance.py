@@ -39,7 +39,7 @@ def test_the_settings_of_the_first_run_are_taken_over(scans, bare, first, tmp_pa
     said = []
     out = train(scans, tmp_path / "run", bare(first), say=said.append)
     old, new = Run.read(first), Run.read(out)
-    assert new == replace(old, made_with=new.made_with)
+    assert new == replace(old, made_with=new.made_with, identity=new.identity)
     assert new.made_with["preset"] == "auto"
     assert (new.method.regions.alpha, new.data.augment.rotate, new.optim.lr, new.seed) == (3, 7, 0.003, 4)
     assert checkpoint.load(out / "last.pt", CPU)["step"] == 3
@@ -99,9 +99,11 @@ def test_a_method_of_one_s_own_is_taken_from_the_run_folder(scans, small, bare, 
     )
     first = train(scans, tmp_path / "first", small(method=f"{file}:Mine", steps=1))
     file.unlink()
-    second = train(scans, tmp_path / "second", bare(first))
+    with pytest.raises(InputError, match="has a method of its own"):
+        train(scans, tmp_path / "second", bare(first))
+    second = train(scans, tmp_path / "second", bare(first, trust=True))
     assert (second / "mine.py").exists()
-    assert type(Run.read(second).method).__name__ == "Mine"
+    assert type(Run.read(second, trust=True).method).__name__ == "Mine"
 
 
 def test_scans_with_other_classes_are_refused_by_name(bare, first, tmp_path):

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf, prod
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
@@ -27,6 +28,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from coranet.data.grid import Grid
 from coranet.errors import InputError
 from coranet.files import part_of
 from coranet.json_files import JsonError, read_object
@@ -91,12 +93,44 @@ class Store:
         if index.get("format") != FORMAT:
             raise InputError(f"{path}: a store of another format ({index.get('format')}). Prepare it again.")
         store = cls(path, index)
+        store._check()
         for name, dtype in (("images.bin", np.float32), ("labels.bin", np.uint8)):
             expected = index["voxels"][name] * np.dtype(dtype).itemsize
             file = path / name
             if not file.is_file() or file.stat().st_size != expected:
                 raise InputError(f"{file}: missing or cut short. Delete {path} and prepare it again.")
         return store
+
+    def _check(self) -> None:
+        """That the index says what it must, and of each case nothing that the files cannot hold."""
+        try:
+            names = [case.name for case in self.cases.values() if not self._holds(case)]
+            sound = self.classes[0] is not None and self.channels > 0 and isinstance(self.preparation, Mapping)
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            names, sound = [f"{type(error).__name__} {error}"[:100]], False
+        if names or not sound:
+            about = f" ({names[0]})" if names else ""
+            raise InputError(
+                f"{self.path / 'index.json'}: is not the index of a whole store{about}. Prepare the scans again."
+            )
+
+    def _holds(self, case: StoredCase) -> bool:
+        """Whether a case lies within the files, and all that is said of it makes sense."""
+        voxels = self.index["voxels"]
+        numbers = (*case.shape, case.image_at, *(() if case.label_at is None else (case.label_at,)))
+        return (
+            all(type(number) is int and 0 <= number < 2**48 for number in numbers)
+            and min(case.shape) > 0
+            and case.shape[0] == self.channels
+            and len(case.shape) == 4
+            and (not case.grid or _fits(Grid.from_json(case.grid), case.shape[1:]))
+            and case.image_at + prod(case.shape) <= voxels["images.bin"]
+            and (case.label_at or 0) + (prod(case.shape[1:]) if case.labelled else 0) <= voxels["labels.bin"]
+            and case.planes in (None, 0, 1, 2)
+            and case.part in ("Tr", "Ts")
+            and isinstance(case.name, str)
+            and isinstance(case.patient, str)
+        )
 
     @staticmethod
     def is_store(path: Path) -> bool:
@@ -142,6 +176,11 @@ class Store:
         assert case.label_at is not None, f"{name} has no label"
         mapped = np.memmap(self.path / "labels.bin", np.uint8, "r", case.label_at, case.stored_shape[1:])
         return as_seen(mapped, case.planes)
+
+
+def _fits(grid: Grid, shape: tuple[int, ...]) -> bool:
+    """Whether a grid is of that shape, with steps that can be measured."""
+    return grid.shape == shape and all(0 < step < inf for step in (*grid.spacing, *grid.native.spacing))
 
 
 class StoreWriter:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.data.readers import bombs
+from tests.data.readers import inflated_files as made
 
 MOST = 800e6
 """Bytes that the process may take: libraries take a third of it."""
@@ -42,7 +42,7 @@ Make = Callable[[Path], Path]
 
 
 def sparse_nii(path: Path) -> Path:
-    os.truncate(bombs.nifti(path, (20000, 20000, 300), 0), 352 + 20000 * 20000 * 300 * 2)
+    os.truncate(made.nifti(path, (20000, 20000, 300), 0), 352 + 20000 * 20000 * 300 * 2)
     return path
 
 
@@ -53,30 +53,42 @@ def long_npy(path: Path) -> Path:
 
 
 ATTACKS: dict[str, tuple[Make, str]] = {
-    "3kb.nii.gz": (lambda path: bombs.nifti(path, (1200, 1200, 1200), 0), "says that it holds 3.46 GB"),
+    "3kb.nii.gz": (lambda path: made.nifti(path, (1200, 1200, 1200), 0), "says that it holds 3.46 GB"),
     "honest.nii.gz": (
-        lambda path: bombs.nifti(path, (2048, 2048, 1500), bombs.MANY),
+        lambda path: made.nifti(path, (2048, 2048, 1500), made.MANY),
         "unpacks from 12.* MB to 12.6 GB",
     ),
     "modest.nii.gz": (
-        lambda path: bombs.nifti(path, (16, 16, 10), bombs.MANY),
+        lambda path: made.nifti(path, (16, 16, 10), made.MANY),
         "unpacks to far more than the 5472 bytes",
     ),
     "large.nii": (sparse_nii, "needs 480.1 GB of memory.*--max-gb 481"),
-    "honest.nrrd": (lambda path: bombs.nrrd(path, "2048 2048 1500", bombs.MANY), "unpacks from 12.* MB to 12.6 GB"),
-    "modest.nrrd": (lambda path: bombs.nrrd(path, "8 8 10", bombs.MANY), "unpacks to far more than the 1280 bytes"),
-    "empty.h5": (lambda path: bombs.hdf5(path, (1024, 1024, 1024), "u1"), "says that it holds 1.07 GB"),
+    "honest.nrrd": (
+        lambda path: made.nrrd(path, "2048 2048 1500", made.MANY),
+        "unpacks from 12.* MB to 12.6 GB",
+    ),
+    "modest.nrrd": (
+        lambda path: made.nrrd(path, "8 8 10", made.MANY),
+        "unpacks to far more than the 1280 bytes",
+    ),
+    "empty.h5": (lambda path: made.hdf5(path, (1024, 1024, 1024), "u1"), "says that it holds 1.07 GB"),
     "wide.h5": (
-        lambda path: bombs.hdf5(path, (32767, 32767, 32767), "u1"),
+        lambda path: made.hdf5(path, (32767, 32767, 32767), "u1"),
         "says that it holds 35,181 GB of voxels, which its 0 bytes cannot",
     ),
-    "packed.mat": (lambda path: bombs.mat(path, 160), "unpacks from 524 kB to 538 MB, which scans rarely do"),
-    "pages.tif": (lambda path: bombs.tiff(path, 64), "says that it holds .* of voxels"),
-    "pixels.png": (lambda path: bombs.png(path, 60000), "has more than 178,956,970 pixels"),
-    "rows.dcm": (lambda path: bombs.dicom_of_a_lie(path, Rows=65535, Columns=65535), "says that it holds"),
-    "frames.dcm": (lambda path: bombs.dicom_of_a_lie(path, NumberOfFrames=10**8), "100000000 frames, which its bytes"),
-    "apart": (bombs.dicom_far_apart, r"slices 1e\+09 mm apart where 1 mm is usual"),
-    "deflated.dcm": (lambda path: bombs.dicom_deflated(path, bombs.MANY), "unpacks from 524 kB to 538 MB"),
+    "packed.mat": (lambda path: made.mat(path, 160), "unpacks from 524 kB to 538 MB, which scans rarely do"),
+    "pages.tif": (lambda path: made.tiff(path, 64), "says that it holds .* of voxels"),
+    "pixels.png": (lambda path: made.png(path, 60000), "has more than 178,956,970 pixels"),
+    "rows.dcm": (lambda path: made.dicom_of_a_lie(path, Rows=65535, Columns=65535), "says that it holds"),
+    "frames.dcm": (
+        lambda path: made.dicom_of_a_lie(path, NumberOfFrames=10**8),
+        "100000000 frames, which its bytes",
+    ),
+    "apart": (made.dicom_far_apart, r"slices 1e\+09 mm apart where 1 mm is usual"),
+    "deflated.dcm": (
+        lambda path: made.dicom_deflated(path, made.MANY),
+        "unpacks from 524 kB to 538 MB",
+    ),
     "short.npy": (long_npy, "is not NumPy's, damaged or cut short"),
 }
 

@@ -20,7 +20,7 @@ from scipy.sparse import csc_matrix
 from coranet.data.problem import FileError
 from coranet.data.readers import READERS, Reader, Source, label_source, source
 from coranet.errors import InputError
-from tests.data.readers import bombs
+from tests.data.readers import inflated_files
 
 ARRAY = np.arange(6 * 5 * 4, dtype=np.int16).reshape(6, 5, 4)
 
@@ -38,25 +38,27 @@ def refusal(path: Path) -> str:
 
 @pytest.mark.parametrize("sizes", ["-14 8 10", "0 8 10", "99999999999999999999 16 10", "8 8", "8 8 1e1", "", "８ 8 10"])
 def test_nrrd_of_sizes_that_no_scan_has_is_refused(tmp_path: Path, sizes: str) -> None:
-    assert "has the sizes" in refusal(bombs.nrrd(tmp_path / "a.nrrd", sizes))
+    assert "has the sizes" in refusal(inflated_files.nrrd(tmp_path / "a.nrrd", sizes))
 
 
 def test_nrrd_of_sizes_that_fit_is_read(tmp_path: Path) -> None:
-    assert source(bombs.nrrd(tmp_path / "a.nrrd", "8 8 10")).read().array.shape == (8, 8, 10)
+    assert source(inflated_files.nrrd(tmp_path / "a.nrrd", "8 8 10")).read().array.shape == (8, 8, 10)
 
 
 @pytest.mark.parametrize("spelling", ["data file: b.raw", "datafile: b.raw", "DataFile:b.raw", "data file: LIST"])
 def test_nrrd_never_reads_another_file_however_it_is_spelled(tmp_path: Path, spelling: str) -> None:
-    assert "keeps its voxels in another file" in refusal(bombs.nrrd(tmp_path / "a.nrrd", "8 8 10", 0, spelling))
+    assert "keeps its voxels in another file" in refusal(
+        inflated_files.nrrd(tmp_path / "a.nrrd", "8 8 10", 0, spelling)
+    )
 
 
 @pytest.mark.parametrize("line", ["byteskip: 4", "line skip: 1"])
 def test_nrrd_with_skips_is_refused_however_they_are_spelled(tmp_path: Path, line: str) -> None:
-    assert "without skips" in refusal(bombs.nrrd(tmp_path / "a.nrrd", "8 8 10", 0, line))
+    assert "without skips" in refusal(inflated_files.nrrd(tmp_path / "a.nrrd", "8 8 10", 0, line))
 
 
 def test_nrrd_that_states_a_field_twice_is_refused(tmp_path: Path) -> None:
-    assert "states its sizes twice" in refusal(bombs.nrrd(tmp_path / "a.nrrd", "8 8 10", 0, "sizes: 10 8 8"))
+    assert "states its sizes twice" in refusal(inflated_files.nrrd(tmp_path / "a.nrrd", "8 8 10", 0, "sizes: 10 8 8"))
 
 
 def external_storage(file: h5py.File, other: Path) -> None:
@@ -139,9 +141,9 @@ def whole_file(path: Path) -> bytes:
     elif path.suffix == ".mat":
         savemat(path, {"image": ARRAY}, do_compression=True)
     elif path.suffix == ".nrrd":
-        bombs.nrrd(path, "8 8 10")
+        inflated_files.nrrd(path, "8 8 10")
     elif path.suffix == ".dcm":
-        bombs.dicom_of_a_lie(path)
+        inflated_files.dicom_of_a_lie(path)
     else:
         nib.save(nib.Nifti1Image(ARRAY, np.eye(4)), path)
     return path.read_bytes()
