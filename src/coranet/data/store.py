@@ -123,7 +123,7 @@ class Store:
             and min(case.shape) > 0
             and case.shape[0] == self.channels
             and len(case.shape) == 4
-            and (not case.grid or _fits(Grid.from_json(case.grid), case.shape[1:]))
+            and ("native" not in case.grid or _fits(Grid.from_json(case.grid), case.shape[1:]))
             and case.image_at + prod(case.shape) <= voxels["images.bin"]
             and (case.label_at or 0) + (prod(case.shape[1:]) if case.labelled else 0) <= voxels["labels.bin"]
             and case.planes in (None, 0, 1, 2)
