@@ -33,8 +33,8 @@ from coranet.feed.windows import Slices
 from coranet.methods.coranet import CoraNet
 from coranet.nets import MakeNet, Net
 from coranet.runs.demonstration import Demo, prepare_demo
-from coranet.runs.launch import make_run
 from coranet.runs.options import Options
+from coranet.runs.run_plan import make_run
 
 CPU = torch.device("cpu")
 PAIRS = 81

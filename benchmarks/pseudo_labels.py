@@ -20,8 +20,8 @@ from coranet.data.readers import nifti
 from coranet.engine.log import Listener, Refresh
 from coranet.engine.trainer import Trainer
 from coranet.runs.demonstration import Demo, prepare_demo
-from coranet.runs.launch import make_run
 from coranet.runs.options import Options
+from coranet.runs.run_plan import make_run
 
 
 class TruthWatch(Listener):

@@ -46,7 +46,7 @@ def load(run: Path | str, device: str | None = None, *, uncertainty: bool = True
     from pathlib import Path
 
     from coranet.engine.trained import Trained
-    from coranet.runs.launch import find_device
+    from coranet.runs.device import find_device
 
     return Trained.load(Path(run), find_device(device), uncertainty=uncertainty, trust=trust)
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from coranet.data.datasets.folder import read_folder
-from coranet.runs.launch import make_run
 from coranet.runs.options import Options
+from coranet.runs.run_plan import make_run
 from tests.attacks.attack import Attack, Scene, Wrong
 from tests.attacks.json_damage import hostile
 from tests.attacks.verdict import verb

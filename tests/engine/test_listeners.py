@@ -13,7 +13,8 @@ from coranet.engine.log import Clock, Listener
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.feed.case_maps import read_maps
-from coranet.runs.launch import make_run, train
+from coranet.runs.launch import train
+from coranet.runs.run_plan import make_run
 
 
 class Diary(Listener):

@@ -161,17 +161,17 @@ def test_a_wrapped_method_of_one_s_own_is_trusted_alike(own):
 
 
 def test_a_file_that_changes_while_scans_are_prepared_is_found_out(scans, small, tmp_path, monkeypatch):
-    from coranet.runs import launch
+    from coranet.runs import run_plan
 
     file = tmp_path / "mine.py"
     file.write_text(MINE)
-    opened = launch.open_store
+    opened = run_plan.open_store
 
     def slow(*given, **named):
         file.write_text(MINE + "# later\n")
         return opened(*given, **named)
 
-    monkeypatch.setattr(launch, "open_store", slow)
+    monkeypatch.setattr(run_plan, "open_store", slow)
     with pytest.raises(InputError, match=r"mine\.py: was changed while the scans were prepared"):
         train(scans, tmp_path / "run", small(method=f"{file}:Mine", steps=1))
 

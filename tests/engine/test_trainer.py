@@ -24,7 +24,8 @@ from coranet.engine.trainer import Trainer
 from coranet.errors import DivergenceError, InputError
 from coranet.feed.case_maps import read_maps
 from coranet.locks import owned
-from coranet.runs.launch import make_run, train
+from coranet.runs.launch import train
+from coranet.runs.run_plan import make_run
 
 COMMAND = [sys.executable, "-m", "coranet.cli", "train"]
 SMALL = ["--set", "net.width=4", "--set", "net.levels=2", "--set", "train.batch=[2,2]", "--device", "cpu", "--val", "0"]

@@ -31,7 +31,7 @@ from coranet.feed.pools import CaseMemory, Pool
 from coranet.feed.read_ahead import Boxes
 from coranet.feed.residency import Room
 from coranet.feed.windows import Patches, Slices, Window
-from coranet.runs.launch import make_run
+from coranet.runs.run_plan import make_run
 from coranet.types import Batch, Sample, Trace
 
 CPU = torch.device("cpu")

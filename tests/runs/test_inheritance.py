@@ -10,8 +10,9 @@ from coranet.data.readers import nifti
 from coranet.engine import checkpoint
 from coranet.engine.run import Run
 from coranet.errors import InputError
-from coranet.runs.launch import make_run, train
+from coranet.runs.launch import train
 from coranet.runs.options import Options
+from coranet.runs.run_plan import make_run
 
 CPU = torch.device("cpu")
 

@@ -17,8 +17,8 @@ from coranet.methods import METHODS
 from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.methods.coranet_repaired import RepairedCoraNet
-from coranet.runs.launch import make_run
 from coranet.runs.presets import PRESETS, Scans, paper_preparation
+from coranet.runs.run_plan import make_run
 from tests import tiny
 
 

@@ -23,9 +23,10 @@ from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import Net
-from coranet.runs.launch import make_run, train
+from coranet.runs.launch import train
 from coranet.runs.options import Options
 from coranet.runs.presets import choose_dims
+from coranet.runs.run_plan import make_run
 
 CPU = torch.device("cpu")
 SMALL = (("net.width", "2"), ("net.levels", "2"), ("train.batch", "[2, 2]"))

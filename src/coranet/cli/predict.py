@@ -78,7 +78,7 @@ class PredictVerb:
         from coranet.cli.show import counting, say
         from coranet.engine.trained import Trained
         from coranet.evaluation.sizes import odd_sizes
-        from coranet.runs.launch import find_device
+        from coranet.runs.device import find_device
 
         trained = Trained.load(
             self.run,

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
-from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import scan_cases
 from coranet.data.grid import Grid
 from coranet.data.prepare.cases import (
@@ -24,17 +22,18 @@ from coranet.data.prepare.cases import (
     restore_probabilities,
     restore_score,
 )
-from coranet.data.prepare.store_builder import fill_gaps
 from coranet.data.readers import Volume
 from coranet.data.readers.in_memory import volumes_of
 from coranet.data.store import Store
 from coranet.engine import checkpoint
 from coranet.engine.allowance import make_networks
 from coranet.engine.answer import Answer
+from coranet.engine.assembly import assemble
 from coranet.engine.codec import decode
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.predictor import Predictor, settle
 from coranet.engine.run import Run
+from coranet.engine.scan_list import list_scans
 from coranet.errors import InputError
 from coranet.feed.batches import mix
 from coranet.files import make_folder
@@ -188,12 +187,12 @@ class Trained:
     def _whole(
         self, image: NDArray[np.float32], *, soft: bool = False, scores: bool = False
     ) -> dict[str, NDArray[Any]]:
-        """What `_assemble` gives of a prepared scan; estimators that draw at random say the same of it every time."""
+        """What `assemble` gives of a prepared scan; estimators that draw at random say the same of it every time."""
         images = torch.from_numpy(np.ascontiguousarray(self.run.data.window.split(image)))
         gpus = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(gpus):
             torch.manual_seed(mix(self.run.seed, "predict"))
-            return self._assemble(images, soft=soft, scores=scores)
+            return assemble(self.predictor, images, self.device, soft=soft, scores=scores)
 
     def _check_extent(self, volume: Volume, settings: Preparation) -> None:
         """A run may come from anyone, and must not blow a scan up to what fills memory."""
@@ -207,26 +206,6 @@ class Trained:
                 f"{name}: is {' x '.join(map(str, shape))} voxels on the run's grid, far too small for its windows of "
                 f"{' x '.join(map(str, size))}. Use a run of smaller windows (--patch)."
             )
-
-    def _assemble(self, images: Tensor, *, soft: bool, scores: bool) -> dict[str, NDArray[Any]]:
-        """What is said of images `(N, C, *S)`, gathered from parts: maps `(N, *S)`, and probabilities `(N, K, *S)`."""
-        shape = (len(images), *images.shape[2:])
-        whole: dict[str, NDArray[Any]] = {}
-        for place, prediction in self.predictor.parts(images, self.device):
-            maps = {"label": prediction.probabilities.argmax(dim=1)}
-            if prediction.regions is not None:
-                maps |= {"uncertain": prediction.regions.uncertain, **prediction.regions.maps}
-            for name, values in maps.items():
-                whole.setdefault(name, np.zeros(shape, np.uint8))[place] = values.to(torch.uint8).cpu().numpy()
-            if scores and prediction.regions is not None:
-                score = prediction.regions.score.float().cpu().numpy()
-                whole.setdefault("score", np.zeros(shape, np.float32))[place] = score
-            if soft:
-                found = prediction.probabilities.float().cpu().numpy()
-                if "probabilities" not in whole:
-                    whole["probabilities"] = np.zeros((shape[0], found.shape[1], *shape[1:]), np.float32)
-                whole["probabilities"][(place[0], slice(None), *place[1:])] = found
-        return whole
 
     def predict_files(
         self,
@@ -261,20 +240,7 @@ class Trained:
         """
         if scores and self.predictor.segmenter.estimator is None:
             raise InputError("--scores: there is no score without uncertainty. Leave --no-uncertainty away.")
-        if dataset and series:
-            raise InputError(
-                f"--series {series}: the layout of --dataset {dataset} says which series it takes. Drop one."
-            )
-        if Store.is_store(scans):
-            raise InputError(f"{scans}: is a prepared store. Give the folder it was made of, with --dataset as then.")
-        every = read_dataset(scans, dataset).cases if dataset else scan_cases(scans, self.run.data.channels, series)
-        cases = [case for case in (map(fill_gaps, every) if gaps else every) if only is None or case.name in only]
-        if absent := sorted({*(only or ())} - {case.name for case in cases}):
-            listed = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
-            raise InputError(f"{scans}: has not {len(absent)} of the {len(only or ())} cases asked for: {listed}.")
-        folder = scans if scans.is_dir() else scans.parent
-        if out.resolve() == folder.resolve():
-            raise InputError(f"{out}: holds the scans themselves. Write predictions to another folder.")
+        cases = list_scans(scans, out, self.run.data.channels, only=only, dataset=dataset, gaps=gaps, series=series)
         make_folder(out)
         sizes = {}
         for number, case in enumerate(cases, start=1):

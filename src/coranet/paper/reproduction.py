@@ -28,7 +28,7 @@ from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_o
 from coranet.paper.tables import TABLES
 from coranet.runs import comparison, jobs
 from coranet.runs.comparison import Compare, Job
-from coranet.runs.launch import OnProgress, Say
+from coranet.runs.opened_store import OnProgress, Say
 from coranet.runs.options import Options
 
 DATA = "CORANET_DATA"

@@ -19,9 +19,11 @@ from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
 from coranet.json_files import read_object
 from coranet.methods import METHODS, find_method
+from coranet.runs.device import find_device
 from coranet.runs.exam import Exam, find_exam, find_store_exam, write_store_exam
-from coranet.runs.launch import OnProgress, Say, find_device, make_run
+from coranet.runs.opened_store import OnProgress, Say
 from coranet.runs.options import WHERE, Options
+from coranet.runs.run_plan import make_run
 
 SETTINGS = "compare.json"
 """In the folder of a comparison: what all its runs share."""

@@ -10,7 +10,9 @@ from coranet.data.datasets.phantom import Phantom, write_folder
 from coranet.engine.log import Listener
 from coranet.engine.trained import Trained
 from coranet.evaluation import evaluate
-from coranet.runs.launch import OnProgress, Say, find_device, train
+from coranet.runs.device import find_device
+from coranet.runs.launch import train
+from coranet.runs.opened_store import OnProgress, Say
 from coranet.runs.options import Options
 
 PHANTOM = Phantom(shape=(64, 64, 8))

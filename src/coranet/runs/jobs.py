@@ -26,8 +26,10 @@ from coranet.locks import OccupiedError
 from coranet.methods import own_name
 from coranet.processes import end_with_parent
 from coranet.runs.comparison import Compare, Job
+from coranet.runs.device import find_device
 from coranet.runs.exam import Exam
-from coranet.runs.launch import OnProgress, Say, find_device, train
+from coranet.runs.launch import train
+from coranet.runs.opened_store import OnProgress, Say
 from coranet.signals import Interrupted, deaf_children, stop_requests, stopping_at_once
 
 ERROR = "error.txt"

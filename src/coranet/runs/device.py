@@ -1,0 +1,24 @@
+"""Where a run computes."""
+
+from __future__ import annotations
+
+import torch
+
+from coranet.errors import InputError
+
+
+def find_device(name: str | None) -> torch.device:
+    """The one that was asked for, or the fastest there is."""
+    if name in (None, "auto"):
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(str(name))
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"--device {name}: not a device we know. Use cpu, cuda or cuda:1.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(
+            f"--device {name}: this machine has {torch.cuda.device_count()} usable GPUs. Use --device cpu."
+        )
+    return device
