@@ -294,12 +294,6 @@ def test_a_prepared_store_is_data_too(capsys, scans, cache, finished, tmp_path):
     assert run(capsys, "train", store, "--out", tmp_path / "run", *small)[0] == 0
 
 
-def test_tensorboard(capsys, scans, cache, tmp_path):
-    small = ["--set", "net.width=4", "--set", "net.levels=2", "--cache", cache, "--steps", 2, "--device", "cpu"]
-    assert run(capsys, "train", scans, "--out", tmp_path / "run", "--tensorboard", *small)[0] == 0
-    assert list((tmp_path / "run/tensorboard").iterdir())
-
-
 def test_the_library_offers_the_same(scans, cache, tmp_path):
     overrides = (("net.width", "4"), ("net.levels", "2"))
     out = coranet.train(scans, tmp_path / "run", steps=2, cache=cache, device="cpu", overrides=overrides)

@@ -79,7 +79,7 @@ def test_a_closed_standard_output_is_said_before_any_work(capsys, monkeypatch, w
 @pytest.mark.parametrize("streams", [">&-", ">&- 2>&-", "<&- >&-"])
 def test_closed_streams_of_a_shell(streams):
     done = subprocess.run(
-        f"{sys.executable} -m coranet.cli --version {streams}", shell=True, capture_output=True, text=True, check=False
+        f"{sys.executable} -m coranet --version {streams}", shell=True, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert (done.stderr == "") == ("2>&-" in streams)
@@ -99,9 +99,7 @@ def test_a_full_disk_behind_standard_output_is_one_line(capsys, monkeypatch, wor
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["train", "--help"]])
 def test_a_full_disk_behind_a_shell_s_redirection(words):
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "coranet.cli", *words], stdout=full, stderr=-1, text=True, check=False
-        )
+        done = subprocess.run([sys.executable, "-m", "coranet", *words], stdout=full, stderr=-1, text=True, check=False)
     assert done.returncode == 1
     assert re.fullmatch(r"coranet: Standard output cannot be written \(No space.*\n", done.stderr)
 
@@ -224,7 +222,7 @@ def test_no_home_for_the_cache_is_one_line(capsys, monkeypatch, words, verb, hom
 
 def test_drawing_without_a_home_says_nothing_of_it(words):
     environment = {**os.environ, "HOME": "/proc/nowhere", "XDG_CACHE_HOME": "", "MPLCONFIGDIR": ""}
-    command = [sys.executable, "-m", "coranet.cli", *map(str, words["report"])]
+    command = [sys.executable, "-m", "coranet", *map(str, words["report"])]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[:-1] == []
@@ -260,7 +258,7 @@ def test_a_closed_terminal_ends_what_it_is_to_show(monkeypatch, words, verb):
 
 def test_a_real_terminal_that_closes():
     keyboard, screen = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-m", "coranet.cli", "--help"], stdout=screen, stderr=screen)
+    process = subprocess.Popen([sys.executable, "-m", "coranet", "--help"], stdout=screen, stderr=screen)
     os.close(screen)
     os.close(keyboard)
     assert process.wait() == 1
@@ -340,7 +338,7 @@ def test_names_of_files_are_shown_and_not_obeyed(capsys):
 
 def test_a_terminal_without_our_letters_gets_others(tmp_path):
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
-    command = [sys.executable, "-m", "coranet.cli", "doctor", str(tmp_path / "größe")]
+    command = [sys.executable, "-m", "coranet", "doctor", str(tmp_path / "größe")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "does not exist" in done.stdout

@@ -27,7 +27,7 @@ from coranet.locks import owned
 from coranet.runs.launch import train
 from coranet.runs.run_plan import make_run
 
-COMMAND = [sys.executable, "-m", "coranet.cli", "train"]
+COMMAND = [sys.executable, "-m", "coranet", "train"]
 SMALL = ["--set", "net.width=4", "--set", "net.levels=2", "--set", "train.batch=[2,2]", "--device", "cpu", "--val", "0"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from io import TextIOBase
@@ -33,8 +34,9 @@ class _Beside(TextIOBase):
         return self.stream.fileno()
 
     def write(self, text: str) -> int:
-        with _losing():
-            self.stream.write(text)
+        if os.environ.get("RANK", "0") == "0":  # of several processes that train together, the first speaks
+            with _losing():
+                self.stream.write(text)
         return len(text)
 
     def flush(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import tyro
 
 from coranet.cli.parsing import FLAT
 from coranet.cli.stopping import until_stopped
-from coranet.runs.options import Options
+from coranet.runs.options import Options, TrackerName
 from coranet.signals import Interrupted
 
 
@@ -30,11 +31,22 @@ class TrainVerb:
     options: Annotated[Options, FLAT] = Options()
     resume: bool = False
     """Continue the run in --out where it stopped."""
-    tensorboard: bool = False
-    """Also write TensorBoard files into RUN (needs the extra coranet[tensorboard])."""
+    track: Annotated[
+        tuple[TrackerName, ...],
+        tyro.conf.arg(metavar="{tensorboard,mlflow,wandb}", help_behavior_hint="(default: RUN/log.jsonl alone)"),
+    ] = ()
+    """Also hand the curves to these (each needs its extra, such as coranet[mlflow]). MLflow and Weights & Biases send them
+    where their own settings say."""
+    gpus: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: one)")] = None
+    """Train on so many GPUs of this machine at once, each on its share of every batch. For several machines use torchrun."""
 
     def __call__(self) -> int:
         """Train."""
+        from coranet.runs.spread import check_gpus, is_spread, spread
+
+        if self.gpus is not None and not is_spread():
+            check_gpus(self.gpus)
+            return spread(sys.argv[1:], self.gpus)
         return until_stopped(self._train, self._advice)
 
     def _advice(self, stop: Interrupted) -> str:
@@ -56,10 +68,10 @@ class TrainVerb:
 
         with counting() as on_progress, TrainingDisplay() as display:
             listeners: list[Listener] = [display]
-            if self.tensorboard:
-                from coranet.cli.tensorboard import TensorBoard
+            if self.track:
+                from coranet.cli.tracking import TRACKERS
 
-                listeners.append(TensorBoard(self.out))
+                listeners += [TRACKERS[name](self.out) for name in self.track]
             train(
                 self.data,
                 self.out,

@@ -104,17 +104,23 @@ class Predictor:
                 decided = self.segmenter.decide({name: values.unsqueeze(0) for name, values in maps.items()})
                 yield (slice(number, number + 1), along), decided
 
-    def over(self, pool: Pool) -> Iterator[tuple[Tensor, slice, Prediction]]:
+    def over(self, pool: Pool, share: tuple[int, int] = (0, 1)) -> Iterator[tuple[Tensor, slice, Prediction]]:
         """Every image of a pool: which ones, which planes of their first axis, and what is said there.
 
         Images that fit into a window are padded and predicted together, whatever their sizes: what is said of each lies at
         the near corner. Larger ones are predicted one after the other, in parts.
+
+        Args:
+            pool: of images.
+            share: `(i, n)` takes images i, i + n, i + 2 n and so on.
         """
-        together, fits = self._batch(pool.device), (pool.sizes <= torch.tensor(self.window.size)).all(dim=1)
-        for index in torch.split(fits.nonzero().flatten(), together):
+        first, of = share
+        own = torch.arange(first, len(pool), of)
+        together, fits = self._batch(pool.device), (pool.sizes[own] <= torch.tensor(self.window.size)).all(dim=1)
+        for index in torch.split(own[fits], together):
             if len(index):
                 yield index, slice(None), self(pool.padded(index, self.window.size))
-        for number in (~fits).nonzero().flatten():
+        for number in own[~fits]:
             for (_, planes), prediction in self.parts(pool.images[number].unsqueeze(0), pool.device):
                 yield number.unsqueeze(0), planes, prediction
 

@@ -117,6 +117,11 @@ class Accel:
     """What scans may take on a GPU; the others wait in host memory. By default half of what is free."""
     host_bytes: int | None = None
     """What scans may take in host memory; the others are read from disk. By default half of what is free."""
+    processes: int = 1
+    """That train together, each on its share of every batch; `torchrun` or `--gpus` says how many."""
+    statistics: Literal["process", "synchronised"] = "process"
+    """Of batch norms, where several processes train together: of each one's own images, their running means averaged; or of
+    all images, as if one process had seen them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +159,8 @@ class Run:
                 f"{kind_of(self.method)} needs a network with {', '.join(sorted(missing))}, which {self.net.body} has not. "
                 f"There are: {', '.join(NETS)} (--net)."
             )
+        if self.accel.processes > 1:
+            self._check_processes()
         multiple, size = self.net.multiple, self.data.window.size
         if any(n < 1 or n % multiple for n in size):
             raise InputError(
@@ -167,6 +174,15 @@ class Run:
             )
         if self.data.window.stride is not None:
             check_stride(self.data.window.stride, size)
+
+    def _check_processes(self) -> None:
+        if odd := [count for count in self.train.batch if count % self.accel.processes]:
+            raise InputError(
+                f"A batch of {odd[0]} images cannot be shared out evenly to {self.accel.processes} processes. "
+                "Make train.batch (--set) multiples of their number."
+            )
+        if self.train.keep_maps:
+            raise InputError("train.keep_maps is for runs of one process: several have a part of the maps each.")
 
     @property
     def classes(self) -> int:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from coranet.data.store import Store
+from coranet.engine.group import ALONE, Group
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.predictor import Predictor, settle
 from coranet.engine.run import Accel, Run
@@ -19,6 +20,7 @@ from coranet.feed.batches import Batches, mix
 from coranet.feed.pools import CaseMemory, Pool
 from coranet.feed.residency import Room
 from coranet.nets import MakeNet
+from coranet.nets.synchronised import synchronise
 from coranet.types import Batch, Progress
 
 
@@ -34,9 +36,10 @@ class Setup:
     unlabelled: Pool | None
     val: Pool | None
     nets: dict[str, nn.Module]
+    group: Group = ALONE
 
     @classmethod
-    def of(cls, run: Run, store: Store, device: torch.device) -> Setup:
+    def of(cls, run: Run, store: Store, device: torch.device, group: Group = ALONE) -> Setup:
         """Load the scans and make the networks."""
         _set_arithmetic(run.accel, device)
         window, split = run.data.window, run.split
@@ -46,11 +49,14 @@ class Setup:
             labelled = Pool.load(store, split.labelled, window, room, labelled=True)
             unlabelled = Pool.load(store, split.unlabelled, window, room, labelled=False) if split.unlabelled else None
             val = Pool.load(store, split.val, whole, room, labelled=True) if split.val else None
-        return cls(run, device, room, labelled, unlabelled, val, _make_nets(run, device))
+        if unlabelled is not None and len(unlabelled) < group.size:
+            raise InputError(f"{len(unlabelled)} unlabelled images are too few for {group.size} processes. Take fewer.")
+        return cls(run, device, room, labelled, unlabelled, val, _make_nets(run, device, group), group)
 
     @cached_property
     def batches(self) -> Batches:
         """What each step trains on."""
+        labelled, unlabelled = self.run.train.batch
         return Batches(
             self.labelled,
             self.unlabelled,
@@ -60,6 +66,7 @@ class Setup:
             seed=self.run.seed,
             shuffle_labelled=self.run.data.shuffle_labelled,
             unit=self.run.data.unit,
+            shares=(self.group.share(labelled), self.group.share(unlabelled)),
         )
 
     @cached_property
@@ -104,9 +111,11 @@ def _set_arithmetic(accel: Accel, device: torch.device) -> None:
     torch.backends.cudnn.benchmark = not accel.deterministic
 
 
-def _make_nets(run: Run, device: torch.device) -> dict[str, nn.Module]:
+def _make_nets(run: Run, device: torch.device, group: Group) -> dict[str, nn.Module]:
     torch.manual_seed(mix(run.seed, "weights"))
     nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
     for net in nets.values():
+        if group.size > 1 and run.accel.statistics == "synchronised":
+            synchronise(net)
         settle(net, run.accel, device)
     return nets

@@ -23,6 +23,7 @@ class State:
     def __init__(self, setup: Setup, folder: Path) -> None:
         run = setup.run
         self.nets, self.device, self.folder, self.identity = setup.nets, setup.device, folder, run.identity
+        self.writes = setup.group.leads
         self.optimizers = make_optimizers(run.method, setup.nets, run.optim, captured=run.accel.graphs)
         self.memory = CaseMemory(setup.unlabelled, setup.room) if setup.unlabelled else None
         self.memory_file: str | None = None
@@ -51,7 +52,7 @@ class State:
         }
         self._write(checkpoint.LAST, content)
         for old in self.folder.glob("memory-*.pt"):
-            if old.name != self.memory_file:
+            if old.name != self.memory_file and self.writes:
                 old.unlink()
 
     def save_memory(self, step: int) -> None:
@@ -104,7 +105,8 @@ class State:
         return maps
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
-        checkpoint.save(self.folder / name, {"run": self.identity, **content})
+        if self.writes:
+            checkpoint.save(self.folder / name, {"run": self.identity, **content})
 
     def _check_finite(self) -> None:
         for name, net in self.nets.items():

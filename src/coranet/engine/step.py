@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from coranet.engine.group import ALONE, Group
 from coranet.engine.predictor import arithmetic, in_layout
 from coranet.engine.run import Accel
 from coranet.engine.timeline import Stretch
@@ -51,6 +52,14 @@ def backward(nets: Nets, update: Update, batch: Batch, at: Progress, accel: Acce
     )
 
 
+def learnt(nets: Nets, update: Update) -> list[Tensor]:
+    """What one pass of an update leaves behind: gradients of the networks it trains, and running statistics of all."""
+    parameters = (parameter for name in update.trains for parameter in nets[name].parameters())
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    buffers = (buffer for net in nets.values() for buffer in net.buffers())
+    return [*gradients, *(buffer for buffer in buffers if buffer.is_floating_point())]
+
+
 @contextmanager
 def frozen(nets: Iterable[nn.Module]) -> Iterator[None]:
     """Meanwhile nothing in these networks learns; after it what learnt before learns again."""
@@ -82,6 +91,7 @@ class Updates:
     nets: Nets
     optimizers: dict[str, torch.optim.Optimizer]
     accel: Accel
+    group: Group = ALONE
 
     def __call__(self, batch: Batch, at: Progress, rate: float | Tensor) -> Terms:
         """Learn from a batch at a learning rate; terms, measures and traces come back unread."""
@@ -96,6 +106,7 @@ class Updates:
                 group["lr"] = update.rate * rate
             optimizer.zero_grad(set_to_none=True)
             found[update.name] = backward(self.nets, update, batch, at, self.accel)
+            self.group.average(learnt(self.nets, update))
             optimizer.step()
         self.method.after_step(self.nets, at)
         return joined(found)

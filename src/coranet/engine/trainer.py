@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from coranet.data.store import Store
 from coranet.engine.checkpoint import Say, warn
 from coranet.engine.estimate import estimate_prices
 from coranet.engine.forecast import Forecast, Prices
+from coranet.engine.group import ALONE, Group
 from coranet.engine.log import Check, Clock, Journal, Listener, Outcome, Plan, Record, Refresh
 from coranet.engine.optimizers import rate
 from coranet.engine.out_of_memory import memory_for
@@ -35,15 +37,21 @@ class Trainer:
     """
 
     def __init__(
-        self, run: Run, store: Store, folder: Path, device: torch.device, listeners: Sequence[Listener] = ()
+        self,
+        run: Run,
+        store: Store,
+        folder: Path,
+        device: torch.device,
+        listeners: Sequence[Listener] = (),
+        group: Group = ALONE,
     ) -> None:
         for listener in listeners:
             listener.on_open(run, store)
             run = replace(run, made_with={**run.made_with, **listener.marks})
-        self.run, self.listeners = run, listeners
-        self.setup = Setup.of(run, store, device)
+        self.run, self.listeners, self.group = run, listeners, group
+        self.setup = Setup.of(run, store, device, group)
         self.state = State(self.setup, folder)
-        updates = Updates(run.method, self.setup.nets, self.state.optimizers, run.accel)
+        updates = Updates(run.method, self.setup.nets, self.state.optimizers, run.accel, group)
         self.learn: Callable[[Batch, Progress, float], Terms] = Captured(updates) if run.accel.graphs else updates
         self.journal, self.clock = Journal(folder / "log.jsonl"), Clock()
         self.forecast = Forecast(self.setup.timeline, Prices(steps={}), run.train.checks)
@@ -61,7 +69,8 @@ class Trainer:
     def resume(self, say: Say = warn) -> None:
         """Continue from the newest state; `say` hears of files without checksums."""
         self.state.load(say)
-        self.journal.keep_until(self.state.done)
+        if self.group.leads:
+            self.journal.keep_until(self.state.done)
 
     # The loop
 
@@ -102,13 +111,15 @@ class Trainer:
                     raise
                 state.done += 1
                 self._look_up(stretch)
-                if self.stop_signal is not None:
+                if self._all_agree(self.stop_signal is not None):
                     self._save_logged(stretch)
-                    raise Interrupted(state.done, self.stop_signal)
+                    raise Interrupted(state.done, self.stop_signal or signal.SIGTERM)
         self.save()
 
     def _conclude(self) -> None:
         """Say how the run does on validation cases or, where there are none, on those it was trained on."""
+        if not self.group.leads:
+            return
         pool = self.setup.val or self.setup.labelled
         dice = self.val or self.setup.predictor().dice(pool, self.run.data.classes)
         outcome = Outcome(dice=dice, cases=len(set(pool.cases)), seen=self.setup.val is None)
@@ -118,7 +129,7 @@ class Trainer:
     def step(self, step: int, stretch: Stretch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """One labelled and one unlabelled batch, through all the method's updates: terms and measures, unread."""
         run, setup, state = self.run, self.setup, self.state
-        torch.manual_seed(mix(run.seed, "step", step))
+        torch.manual_seed(mix(run.seed, "step", step, *([self.group.rank] if self.group.rank else [])))
         if step == stretch.start:
             run.method.begin_phase(setup.nets, stretch.phase.name)
         if stretch.refreshes_at(step):
@@ -132,7 +143,10 @@ class Trainer:
             torch.set_flush_denormal(False)
         state.updates += len(run.method.objectives(stretch.phase.name))
         if found.traces and state.memory is not None:
-            setup.batches.trace(step, state.memory, found.traces)
+            traces = {
+                name: replace(trace, values=self.group.together(trace.values)) for name, trace in found.traces.items()
+            }
+            setup.batches.trace(step, state.memory, traces)
             state.traced = True
         return dict(found.values), dict(found.measures)
 
@@ -142,12 +156,14 @@ class Trainer:
         if pool is None or memory is None:
             return
         refresh = Refresh(step=step, run=self.run, pool=pool, memory=memory, clock=self.clock)
-        for index, planes, prediction in self.setup.predictor().over(pool):
-            if self.stop_signal is not None:  # what was kept before is still on disk, and is made anew on resuming
+        for index, planes, prediction in self.setup.predictor().over(pool, (self.group.rank, self.group.size)):
+            # What was kept before is still on disk, and is made anew on resuming. Several processes stop where all do.
+            if self.stop_signal is not None and self.group.size == 1:
                 raise Interrupted(self.state.done, self.stop_signal)
             memory.write(index, self.run.method.remember(prediction), planes)
             for listener in self.listeners:
                 listener.on_prediction(refresh, index, planes, prediction)
+        self.group.exchange(memory)
         for listener in self.listeners:
             listener.on_refresh(refresh)
         self.state.save_memory(step)
@@ -167,14 +183,22 @@ class Trainer:
                 for listener in self.listeners:
                     listener.on_check(looked)
         due = done % train.save_every == 0 if train.save_every else time.monotonic() - self.saved > 60
-        if due and not last:
+        if self._all_agree(due and not last):
             self._save_logged(stretch)
+
+    def _all_agree(self, wanted: bool) -> bool:
+        """Whether a process wants something that all must do at the same step; several ask each other when they log."""
+        if self.group.size == 1:
+            return wanted
+        return self.state.done % self.run.train.log_every == 0 and self.group.any(wanted)
 
     def _log(self, stretch: Stretch, *, check: bool = False) -> None:
         run, setup, state = self.run, self.setup, self.state
         count = len(self.journal.steps)
-        terms, measures = self.journal.read()  # waits for the device
+        terms, measures = map(self.group.mean, self.journal.read())  # waits for the device
         self.forecast.count_steps(stretch.phase.name, count)
+        if not self.group.leads:
+            return
         val = self._score() if check else None
         record = Record(
             step=state.done,

@@ -37,10 +37,11 @@ class Batches:
         seed: int,
         shuffle_labelled: bool = True,
         unit: float = 1.0,
+        shares: tuple[slice, slice] = (slice(None), slice(None)),
     ) -> None:
         self.labelled, self.unlabelled, self.shuffle_labelled = labelled, unlabelled, shuffle_labelled
         self.window, self.augment, self.sizes, self.seed = window, augment, sizes, seed
-        self.unit = unit
+        self.unit, self.shares = unit, dict(zip(("labelled", "unlabelled"), shares, strict=True))
         self.orders: dict[tuple[str, int], list[int]] = {}
         self.ahead = ReadAhead()
 
@@ -60,9 +61,9 @@ class Batches:
         )
 
     def trace(self, step: int, memory: CaseMemory, traces: Mapping[str, Trace]) -> None:
-        """Put maps of a step's unlabelled images back where the images were cut from."""
+        """Put maps of a step's unlabelled images, of all shares, back where the images were cut from."""
         assert self.unlabelled is not None
-        index, warp = self._draw(self.unlabelled, "unlabelled", step, self.sizes[1])
+        index, warp = self._draw_all(self.unlabelled, "unlabelled", step, self.sizes[1])
         for row, number in enumerate(index):
             lows, shape = warp.one(row).reach(self.unlabelled.sizes[number].unsqueeze(0))
             back = warp.one(row).shifted(lows).inverse(shape).to(memory.device)
@@ -73,7 +74,12 @@ class Batches:
                 memory.average(name, number, lows[0].tolist(), values, seen, trace.decay)
 
     def _draw(self, pool: Pool, stream: str, step: int, count: int) -> tuple[list[int], Warp]:
-        """Which images, and how each is looked at."""
+        """Which images of this share, and how each is looked at."""
+        index, warp = self._draw_all(pool, stream, step, count)
+        return index[self.shares[stream]], warp.rows(self.shares[stream])
+
+    def _draw_all(self, pool: Pool, stream: str, step: int, count: int) -> tuple[list[int], Warp]:
+        """Which images, and how each is looked at: the same whatever share of them is cut here."""
         index = self._index(stream, len(pool), step, count)
         generator = torch.Generator().manual_seed(mix(self.seed, stream, "view", step))
         warp = self.augment.draw(pool.sizes[index], self.window.size, generator)
@@ -90,19 +96,20 @@ class Batches:
                 {name: memory[name] for name in memory.flat}, index, lows.tolist(), shape, pool.device
             ).on(pool.device)
         image, valid, read = _view(boxes, warp, lows, pool.sizes[index], pool.device)
-        image = self._look(image, stream, step)
+        image = self._look(image, stream, step, count)
         label = read.pop("label").long() if pool.labels is not None else None
         return Sample(image=image, valid=valid, label=label, maps=read, unit=self.unit)
 
-    def _look(self, image: Tensor, stream: str, step: int) -> Tensor:
+    def _look(self, image: Tensor, stream: str, step: int, count: int) -> Tensor:
         """Images at other grey levels, where that is asked for."""
         appearance = self.augment.appearance
         if appearance is None or self.augment.appearance_of not in ("both", stream):
             return image
-        seed = mix(self.seed, stream, "appearance", step)
-        look = appearance.draw(len(image), image.ndim - 2, torch.Generator().manual_seed(seed))
-        grain = torch.Generator(image.device).manual_seed(seed)
-        return changed_look(image, Look(*_sent(look, image.device)), grain, self.unit)
+        seed, share = mix(self.seed, stream, "appearance", step), self.shares[stream]
+        look = appearance.draw(count, image.ndim - 2, torch.Generator().manual_seed(seed))
+        grain = torch.Generator(image.device).manual_seed(seed + (share.start or 0))
+        own = [numbers[share] for numbers in look]
+        return changed_look(image, Look(*_sent(own, image.device)), grain, self.unit)
 
     def _boxes(
         self, pool: Pool, stream: str, step: int, count: int, index: list[int], lows: Tensor, shape: tuple[int, ...]

@@ -16,6 +16,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from coranet import kernels
+from coranet.nets.synchronised import SynchronisedNorm
 
 
 class Fusable(nn.Sequential):
@@ -39,7 +40,7 @@ def fuse(net: nn.Module) -> None:
 
 def norm_relu(norm: _NormBase, x: Tensor, offset: Tensor | None = None) -> Tensor:
     """Norm and ReLU of `x + offset`."""
-    if not (kernels.available() and _norm_fits(x)):
+    if not (kernels.available() and _norm_fits(x)) or isinstance(norm, SynchronisedNorm):
         return F.relu_(norm(x if offset is None else x + offset.view(1, -1, *[1] * (x.ndim - 2)).to(x.dtype)))
     from coranet.kernels import norm as kernel
 

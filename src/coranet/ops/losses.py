@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 Normalise = Literal["image", "region", "batch"]
 """What a sum over voxels is divided by: see `masked_mean`."""
@@ -54,7 +54,8 @@ def soft_dice(p: Tensor, target: Tensor, mask: Tensor) -> Tensor:
     inside = mask.unsqueeze(1).to(torch.float32)
     p, q = at_least_fp32(p) * inside, one_hot(target, p.shape[1]) * inside
     axes = (0, *range(2, p.ndim))
-    overlap, size = (p * q).sum(axes), (p.square() + q.square()).sum(axes)
+    sums = over_processes(torch.stack([(p * q).sum(axes), (p.square() + q.square()).sum(axes)]))
+    overlap, size = sums[0], sums[1]
     smooth = 1e-5
     return 1 - ((2 * overlap + smooth) / (size + smooth)).mean()
 
@@ -74,10 +75,38 @@ def masked_mean(
     """
     inside = valid if region is None else region & valid
     if normalise == "batch":
-        return torch.where(inside, values, 0.0).sum() / inside.sum().clamp(min=1)
-    sums = torch.where(inside, values, 0.0).flatten(1).sum(dim=1)
+        sums = over_processes(torch.stack([torch.where(inside, values, 0.0).sum(), inside.sum().float()]))
+        return sums[0] / sums[1].clamp(min=1)
+    each = torch.where(inside, values, 0.0).flatten(1).sum(dim=1)
     count = (valid if normalise == "image" else inside).flatten(1).to(torch.float32)
-    return (sums / count.sum(dim=1).clamp(min=1)).mean()
+    return (each / count.sum(dim=1).clamp(min=1)).mean()
+
+
+def over_processes(sums: Tensor) -> Tensor:
+    """Sums over a share of a batch as those over the whole, where several processes train together."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return sums
+    return cast(Tensor, _OverProcesses.apply(sums))  # type: ignore[no-untyped-call]
+
+
+class _OverProcesses(torch.autograd.Function):
+    """Σ over processes; each of them has the whole loss, and gets the sum of all their gradients of its part."""
+
+    @staticmethod
+    def forward(ctx: Any, sums: Tensor) -> Tensor:
+        """Every process has the sum."""
+        return _added_up(sums)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """Of each part of the sum: what it does to every process's loss."""
+        return _added_up(gradient)
+
+
+def _added_up(x: Tensor) -> Tensor:
+    x = x.clone(memory_format=torch.contiguous_format)
+    distributed.all_reduce(x)
+    return x
 
 
 def one_hot(target: Tensor, classes: int) -> Tensor:

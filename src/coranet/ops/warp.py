@@ -33,9 +33,13 @@ class Warp:
         move = [x.to(device, non_blocking=True) for x in (self.matrix, self.centre, self.target)]
         return Warp(move[0], move[1], move[2], self.shape)
 
+    def rows(self, some: slice) -> Warp:
+        """Some of the warps."""
+        return Warp(self.matrix[some], self.centre[some], self.target[some], self.shape)
+
     def one(self, number: int) -> Warp:
         """One of the warps."""
-        return Warp(self.matrix[number, None], self.centre[number, None], self.target[number, None], self.shape)
+        return self.rows(slice(number, number + 1))
 
     def shifted(self, lows: Tensor) -> Warp:
         """For boxes of the sources that begin at these voxels."""

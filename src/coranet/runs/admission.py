@@ -12,6 +12,7 @@ import numpy as np
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
 from coranet.engine.codec import kind_of, override
+from coranet.engine.group import Group
 from coranet.engine.own_method import is_same_file
 from coranet.engine.run import Run
 from coranet.errors import InputError
@@ -95,6 +96,16 @@ def check_same(run: Run, options: Options) -> None:
     for path, text in options.overrides:
         if override(plain, path, text) != plain:
             raise InputError(f"--set {path}={text}: the run was begun with another value. Drop it, or start a new run.")
+
+
+def check_processes(run: Run, group: Group, out: Path) -> None:
+    """A run goes on with as many processes as it was begun with: with others its batches would be shared out otherwise."""
+    begun = run.accel.processes
+    if begun != group.size:
+        how = f"torchrun --nproc-per-node {begun} -m coranet train" if begun > 1 else "coranet train"
+        raise InputError(
+            f"{out}: was begun with {begun} processes, not {group.size}. Continue it with {how} ... --resume."
+        )
 
 
 def _begun_with(run: Run, asked: Options) -> Options:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from coranet.errors import InputError
@@ -10,7 +12,9 @@ from coranet.errors import InputError
 def find_device(name: str | None) -> torch.device:
     """The one that was asked for, or the fastest there is."""
     if name in (None, "auto"):
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        # Of several processes that `torchrun` starts on a machine, each has a GPU of its own.
+        gpu = f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ else "cuda"
+        return find_device(gpu) if torch.cuda.is_available() else torch.device("cpu")
     try:
         device = torch.device(str(name))
     except RuntimeError:

@@ -10,6 +10,7 @@ from coranet.engine.allowance import make_networks
 from coranet.engine.checkpoint import LAST
 from coranet.engine.codec import decode
 from coranet.engine.film import Film
+from coranet.engine.group import Group
 from coranet.engine.log import Listener
 from coranet.engine.map_archive import MapArchive
 from coranet.engine.run import Run
@@ -18,7 +19,7 @@ from coranet.errors import InputError
 from coranet.files import write_atomically
 from coranet.locks import owned
 from coranet.methods import OwnFile, own_name
-from coranet.runs.admission import check_free, check_same
+from coranet.runs.admission import check_free, check_processes, check_same
 from coranet.runs.device import find_device
 from coranet.runs.machine_load import use_threads
 from coranet.runs.opened_store import OnProgress, Say, open_store
@@ -48,11 +49,15 @@ def train(
         on_progress: who is told how far reading and preparing have come.
     """
     data, out, options = Path(data), Path(out), options or Options()
-    check = _check_begun if resume else check_free
-    check(out)
-    with owned(out):
-        check(out)  # once more: another process may have just ended there
-        _train_alone(data, out, options, resume, listeners, say, on_progress)
+    with Group.joined(find_device(options.device)) as group:
+        if not group.leads:  # the first process owns the folder, and speaks for all
+            _train_in_group(data, out, options, resume, group)
+            return out
+        check = _check_begun if resume else check_free
+        check(out)
+        with owned(out):
+            check(out)  # once more: another process may have just ended there
+            _train_in_group(data, out, options, resume, group, listeners, say, on_progress)
     return out
 
 
@@ -63,53 +68,60 @@ def _check_begun(out: Path) -> None:
         Run.read(out)  # says so
 
 
-def _train_alone(
+def _train_in_group(
     data: Path,
     out: Path,
     options: Options,
     resume: bool,
-    listeners: Sequence[Listener],
-    say: Say,
-    on_progress: OnProgress,
+    group: Group,
+    listeners: Sequence[Listener] = (),
+    say: Say = lambda message: None,
+    on_progress: OnProgress = lambda what, done, total: None,
 ) -> None:
-    """In a folder that is ours."""
-    device = find_device(options.device)
+    """In a folder that is ours, or that of the group's first process."""
+    device = group.device
     use_threads(options.threads, device, say)
     if resume:
         run = Run.read(out, trust=options.trust, named=options.method)
         check_same(run, options)
+        check_processes(run, group, out)
         settings = decode(Preparation, run.data.preparation, "preparation")
-        store, _ = open_store(
-            data,
-            lambda extents, channels: settings,
-            run.split,
-            options.cache,
-            max_gb=options.max_gb,
-            on_progress=on_progress,
-        )
+        with group.in_turn():
+            store, _ = open_store(
+                data,
+                lambda extents, channels: settings,
+                run.split,
+                options.cache,
+                max_gb=options.max_gb,
+                on_progress=on_progress,
+            )
         if store.fingerprint != run.data.fingerprint:
             raise InputError(
                 f"{data}: not the data {out} was started on, or prepared by another version of coranet. "
                 "Continue on the same files with the same version, or start anew."
             )
         make_networks(run, out / LAST)  # refused before memory is taken
-        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)))
+        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out, group)), group)
         trainer.resume(say)
         say(f"Continuing after step {trainer.state.done} of {run.train.steps}.")
     else:
-        run, store = make_run(data, options, device, say=say, on_progress=on_progress)
-        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)))
+        with group.in_turn():
+            run, store = make_run(data, options, device, group.size, say=say, on_progress=on_progress)
+        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out, group)), group)
         if options.init is not None:
             trainer.state.start_from(options.init, say)
             say(f"Starting from the weights of {options.init}.")
-        _begin_folder(run, out)
-        trainer.begin()
-        trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
+        if group.leads:
+            _begin_folder(run, out)
+            trainer.begin()
+            trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
     trainer.fit()
 
 
-def _archives(run: Run, out: Path) -> Sequence[Listener]:
+def _archives(run: Run, out: Path, group: Group) -> Sequence[Listener]:
     """Listeners that keep files. They come last: others may change what they keep."""
+    if not group.leads:
+        return ()
     return (Film(out), MapArchive(out)) if run.train.keep_maps else (Film(out),)
 
 

@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 from coranet.errors import InputError
 from coranet.flags import Flag
 
+TrackerName = Literal["tensorboard", "mlflow", "wandb"]
+"""What `cli.tracking` has."""
 PresetName = Literal["auto", "paper", "acdc", "la", "released"]
 """What `runs.presets` has."""
 

@@ -26,6 +26,7 @@ def make_run(
     data: Path,
     options: Options,
     device: torch.device,
+    processes: int = 1,
     *,
     say: Say = lambda message: None,
     on_progress: OnProgress = lambda what, done, total: None,
@@ -79,6 +80,8 @@ def make_run(
     run = replace(run, train=replace(run.train, save_every=options.save_every))
     if options.steps is not None:
         run = replace(run, train=replace(run.train, steps=options.steps))
+    if processes > 1:
+        run = replace(run, accel=replace(run.accel, processes=processes))
     if own:
         # Chance or a choice that is not made on the device would be frozen into a graph: who knows their file may say so.
         run = replace(run, method_source=title, method_sha256=own.checksum)

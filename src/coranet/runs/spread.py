@@ -1,0 +1,43 @@
+"""One command in several processes of this machine, by PyTorch's own `torchrun`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+
+import torch
+
+from coranet.errors import InputError
+
+
+def is_spread() -> bool:
+    """Whether this process is one of those that were started together."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def check_gpus(count: int) -> None:
+    """There must be as many as are asked for."""
+    usable = torch.cuda.device_count()
+    if not 1 <= count <= usable:
+        raise InputError(f"--gpus {count}: this machine has {usable} usable GPUs.")
+
+
+def spread(words: Sequence[str], count: int) -> int:
+    """Run `coranet WORDS` in so many processes; the exit status is that of the first that failed, or 0.
+
+    When one ends badly the others are ended too.
+    """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import parse_args, run
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # else it is set, and warned about
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # each process says itself what is wrong
+    try:
+        run(parse_args(["--standalone", "--nproc-per-node", str(count), "-m", "coranet", *words]))
+    except ChildFailedError as error:
+        return error.get_first_failure()[1].exitcode
+    except SignalException as stop:
+        return 128 + int(stop.sigval)
+    return 0
