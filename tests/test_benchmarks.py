@@ -2,7 +2,9 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -131,3 +133,61 @@ def test_what_is_measured_can_be_trained(bench, tmp_path):
     before = [value.clone() for value in trainer.setup.nets["student"].parameters()]
     work.Steps(trainer, warm_up=2)
     assert not all(map(torch.equal, before, trainer.setup.nets["student"].parameters()))
+
+
+def test_nnunet_is_asked_for_in_one_sentence(bench, scans, tmp_path, monkeypatch, capsys):
+    import nnunet
+
+    monkeypatch.setattr(nnunet, "IMPORTED", {"json": "json", "no_such_module": "no-such-package"})
+    words = ["nnunet.py", str(scans), "--split", "s.json", "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", words)
+    assert nnunet.main() == 1
+    said = capsys.readouterr().err
+    assert said.startswith(
+        'nnU-Net is not whole here: there is no no-such-package. Run `pip install "nnunetv2==2.8.*"`'
+    )
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(sys, "argv", ["nnunet.py", "--missing"])
+    assert (nnunet.main(), capsys.readouterr().out) == (0, "no-such-package\n")
+
+
+def test_nnunet_sees_the_labelled_cases_alone(bench, scans, tmp_path):
+    import nnunet
+
+    from coranet.data.datasets.folder import read_folder
+    from coranet.data.splits.by_patient import Split
+    from coranet.errors import InputError
+
+    split = Split(labelled=("phantom_000", "phantom_001"), unlabelled=("phantom_003",), test=("phantom_007",))
+    asked = SimpleNamespace(out=tmp_path, cases="test", split="s.json")
+    nnunet.lay_out(read_folder(scans), split, asked)
+    found = {str(file.relative_to(tmp_path)): file.resolve() for file in tmp_path.rglob("*.nii.gz")}
+    raw = f"raw/{nnunet.NAME}"
+    assert found == {
+        **{f"{raw}/imagesTr/{name}_0000.nii.gz": scans / f"imagesTr/{name}_0000.nii.gz" for name in split.labelled},
+        **{f"{raw}/labelsTr/{name}.nii.gz": scans / f"labelsTr/{name}.nii.gz" for name in split.labelled},
+        "images/phantom_007_0000.nii.gz": scans / "imagesTs/phantom_007_0000.nii.gz",
+        "labels/phantom_007.nii.gz": scans / "labelsTs/phantom_007.nii.gz",
+    }
+    content = json.loads((tmp_path / raw / "dataset.json").read_text())
+    assert content["labels"] == {"background": 0, "RV": 1, "Myo": 2, "LV": 3}
+    with pytest.raises(InputError, match=r"phantom_003: .* no such case with a label"):
+        nnunet.lay_out(read_folder(scans), replace(split, test=("phantom_003",), unlabelled=()), asked)
+
+
+def test_a_stage_that_is_done_is_passed_over(bench, tmp_path):
+    import nnunet
+
+    from coranet.errors import InputError
+
+    done = []
+    for _ in range(2):
+        nnunet.once(tmp_path / "mark", lambda: done.append(1))
+    assert done == [1]
+    names = ("scans", "split", "cases", "configuration", "iterations", "repeat")
+    asked = SimpleNamespace(out=tmp_path, epochs=100, **dict.fromkeys(names, "same"))
+    nnunet.same_settings(asked)
+    nnunet.same_settings(asked)
+    asked.epochs = 50
+    with pytest.raises(InputError, match=r"was begun with .*'epochs': '100'"):
+        nnunet.same_settings(asked)

@@ -25,6 +25,7 @@ from coranet.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
 from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
 from coranet.paper.table_text import read_table, table_markdown, table_rows, write_table
 from coranet.paper.tables import TABLES
+from coranet.report.numbers import failures
 from coranet.runs.comparison import parse_row, run_name, split_rows
 from coranet.runs.exam import find_exam
 
@@ -340,6 +341,13 @@ def test_seeds_are_averaged_and_cases_compared(made, tmp_path):
     assert line.cells["tpr"].text == f"{mean(each):.2f} ± {stdev(each):.2f}"
     assert line.ahead.difference == 0
     assert table_rows(part)[0]["seeds"] == "2"
+    assert (table_rows(part)[0]["updates"], table_rows(part)[0]["images"]) == ("–", "–")  # there is no log
+    (short,) = read_table(made, TABLES["table7"])
+    ours = next(row for row in table_rows(short) if row["row"] == "U-Net")
+    scores = Scores.read_csv(made / "phantom-1to4" / run_name("supervised", 0) / "scores.csv")
+    log = (made / "phantom-1to4" / run_name("supervised", 0) / "log.jsonl").read_text().splitlines()
+    assert ours["failures"] == failures([scores])
+    assert {name: int(ours[name]) for name in ("updates", "images")}.items() <= json.loads(log[-1]).items()
 
 
 def test_rows_of_different_seeds_are_compared_over_those_they_share(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,10 +32,11 @@ from coranet.report import table_text, write_report
 from coranet.report.case_slices import choose_cases, cut_case, middle_of_object
 from coranet.report.curves import INKS, curve_of
 from coranet.report.filmstrip import MOST, evenly
-from coranet.report.numbers import p_value
+from coranet.report.numbers import FACTS, failures, p_value
 from coranet.report.paint import COLOURS, Panel, draw_panel, square_around
 from coranet.report.run_files import read_runs
-from coranet.report.score_tables import difference_row
+from coranet.report.score_tables import difference_row, score_row
+from coranet.report.seeds import comparison_text, standings, write_comparison
 from tests.report.finished_runs import CASES, band, make_data, make_run, truth_of, write_settings
 
 VOID = {"meta", "img"}
@@ -264,11 +266,37 @@ def test_p_values_are_never_zero() -> None:
 def test_the_console_table_has_a_row_for_each_run(runs: Mapping[str, Path]) -> None:
     rows = table_text(runs)
     assert [row["run"] for row in rows] == list(runs)
-    assert all(list(row) == ["run", "DSC", "DSC RV", "DSC LV", "HD95 mm", "failures"] for row in rows)
+    columns = ["run", "DSC", "DSC RV", "DSC LV", "HD95 mm", "failures", "updates", "images"]
+    assert all(list(row) == columns for row in rows)
     for row, folder in zip(rows, runs.values(), strict=True):
         assert row["DSC"].startswith(f"{np.mean(list(by_case(folder, 'dsc').values())):.3f} [")
         assert row["HD95 mm"] == f"{np.mean(list(by_case(folder, 'hd95_mm').values())):.2f}"
     assert [row["failures"] for row in rows] == ["1 of 12", "0 of 12"]
+    assert [(row["updates"], row["images"]) for row in rows] == [("120", "320")] * 2
+
+
+def test_every_table_that_compares_counts_failures_and_work(runs: Mapping[str, Path], tmp_path: Path) -> None:
+    expected = [("1 of 12", "120", "320"), ("0 of 12", "120", "320")]
+    found = standings([runs])
+    tables = [comparison_text(found), [score_row(run) for run in read_runs(runs)]]
+    for rows in tables:
+        assert [(row["failures"], row["updates"], row["images"]) for row in rows] == expected
+    assert [row["failures"] for row in comparison_text(standings([runs, runs]))] == ["2 of 24", "0 of 24"]
+    write_comparison(tmp_path, found, {})
+    written = csv.DictReader((tmp_path / "table.csv").read_text().splitlines())
+    assert [line["failures"] for line in written] == ["1 of 12", "0 of 12"]
+
+
+def test_a_log_that_does_not_say_is_shown_as_nothing(runs: Mapping[str, Path]) -> None:
+    """Runs of earlier versions logged neither updates nor images."""
+    run = read_runs(runs)[0]
+    earlier = replace(run, log=tuple({**line, "updates": 9} for line in run.log))
+    for line in earlier.log:
+        del line["images"]
+    assert score_row(earlier) | {"updates": "9", "images": "–"} == score_row(earlier)
+    assert FACTS["images"].text([run, earlier]) == "–"
+    assert FACTS["updates"].text([replace(run, log=())]) == "–"
+    assert (failures([]), failures([run.scores, run.scores])) == ("–", "2 of 24")
 
 
 def test_seconds_of_a_continued_run_are_added_up(runs: Mapping[str, Path]) -> None:

@@ -25,10 +25,12 @@ class PredictVerb:
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The folder that `coranet train --out` made."""
-    scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCANS")]
+    """The folder that `coranet train --out` made. Of several, such as three seeds, the answers are averaged."""
+    scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...] SCANS")]
     """A scan (NIfTI, NRRD, HDF5, MATLAB, a picture, a folder of one DICOM series), or a folder of scans (_0000, _0001 for
     several channels)."""
+    more: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="", help_behavior_hint="")] = ()
+    """Of several folders the last one is SCANS."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Where predictions go."""
     dataset: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: a scan or scans)")] = (
@@ -56,6 +58,10 @@ class PredictVerb:
         tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the run's, or half a window)"),
     ] = None
     """Voxels between windows: three numbers for volumes (right, front, up), such as 16 16 4, two for slices."""
+    tta: bool = False
+    """Average over mirrored and turned copies of each scan: those kinds that the run was trained on, and no others."""
+    largest_component: bool = False
+    """Keep only the largest connected part of each class, touching corners included. What is removed is marked uncertain."""
     best: bool = False
     """Use the weights that did best on the run's validation cases instead of the last ones."""
     no_uncertainty: bool = False
@@ -76,26 +82,31 @@ class PredictVerb:
 
     def _predict(self) -> int:
         from coranet.cli.show import counting, say
-        from coranet.engine.trained import Trained
+        from coranet.engine.prediction.trained import Trained
         from coranet.evaluation.sizes import odd_sizes
         from coranet.runs.device import find_device
 
+        folders = (self.run, self.scans, *self.more)
+        runs, scans = folders[:-1], folders[-1]
         trained = Trained.load(
-            self.run,
+            runs,
             find_device(self.device),
             uncertainty=not self.no_uncertainty,
             stride=self.stride,
             best=self.best,
+            tta=self.tta,
+            largest_component=self.largest_component,
             trust=self.trust,
             say=say,
         )
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
-        say(f"A network of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
+        which = "A network" if len(runs) == 1 else f"{len(runs)} networks, averaged,"
+        say(f"{which} of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
         with owned(self.out), counting() as on_progress:
             sizes = trained.predict_files(
-                self.scans,
+                scans,
                 self.out,
-                only=getattr(trained.run.split, self.only) if self.only else None,
+                only=trained.listed(self.only) if self.only else None,
                 probabilities=self.probabilities,
                 masks=self.masks,
                 scores=self.scores,

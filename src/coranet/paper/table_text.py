@@ -19,8 +19,8 @@ from coranet.paper.settings import ROLES, Block, MethodRow, Table, places_of, se
 from coranet.paper.tables import HEART_CLASSES
 from coranet.report.markup import element
 from coranet.report.markup import table as markup_table
-from coranet.report.numbers import NOTHING, TableRow, csv_text, markdown, p_value
-from coranet.report.run_files import patients_of
+from coranet.report.numbers import FACTS, NOTHING, WORK, TableRow, csv_text, failures, markdown, p_value
+from coranet.report.run_files import patients_of, read_scored
 from coranet.runs.comparison import run_name
 
 MISSING = "missing"
@@ -68,6 +68,10 @@ class TableLine:
     """DSC of the weights that did best on validation cases, of each seed, where there are such."""
     ahead: Comparison | None
     """DSC of each patient against the row that others are held against."""
+    failures: str
+    """Objects missed or invented, of all seeds together."""
+    work: Mapping[str, str]
+    """What it took, by the names of `WORK`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +121,8 @@ def _read_block(root: Path, block: Block) -> list[Part]:
 def _read_part(root: Path, block: Block, scans: str) -> Part:
     folders = {row.label: root / setting_of(block, row, scans).name for row in block.rows}
     runs = {row.label: finished_runs(folders[row.label], row.method) for row in block.rows}
-    scores = {
-        label: {seed: Scores.read_csv(run / "scores.csv") for seed, run in found.items()}
-        for label, found in runs.items()
-    }
+    read = {label: {seed: read_scored(run.name, run) for seed, run in found.items()} for label, found in runs.items()}
+    scores = {label: {seed: run.scores for seed, run in found.items()} for label, found in read.items()}
     base = scores.get(block.against, {})
     return Part(
         block=block,
@@ -144,6 +146,8 @@ def _read_part(root: Path, block: Block, scans: str) -> Part:
                 ahead=_ahead(scores[row.label], base, patients_of(folders[row.label], scores[row.label].values()))
                 if row.label != block.against
                 else None,
+                failures=failures(scores[row.label].values()),
+                work={title: FACTS[title].text([*read[row.label].values()]) for title in WORK},
             )
             for row in block.rows
         ),
@@ -209,7 +213,7 @@ def table_rows(part: Part) -> list[TableRow]:
             if ahead is None
             else f"{100 * ahead.difference:+.1f} [{100 * ahead.low:+.1f}, {100 * ahead.high:+.1f}], {p_value(ahead.p)}"
         )
-        cells["seeds"] = str(len(line.runs))
+        cells |= {"failures": line.failures, **line.work, "seeds": str(len(line.runs))}
         rows.append(cells)
     return rows
 

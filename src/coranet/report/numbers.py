@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
-from math import isnan
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isnan, nan
+from statistics import mean
 from typing import NamedTuple
 
+from coranet.evaluation import Scores
 from coranet.metrics import Comparison, Summary
 from coranet.report.run_files import FinishedRun
 
@@ -41,17 +43,29 @@ class Fact(NamedTuple):
     """What a run's files say of it, other than scores."""
 
     of: Callable[[FinishedRun], float]
-    """Of a run that has a log."""
+    """Of a run; NaN where its log says nothing of it."""
     digits: int = 0
+
+    def text(self, runs: Sequence[FinishedRun]) -> str:
+        """The mean over runs, or a dash where one of them does not say."""
+        return number(mean(map(self.of, runs)) if runs else nan, self.digits)
+
+
+def _last(name: str) -> Fact:
+    """What the last line of the log says under a name."""
+    return Fact(lambda run: float(run.log[-1].get(name, nan)) if run.log else nan)
 
 
 FACTS = {
-    "steps": Fact(lambda run: int(run.log[-1]["step"])),
-    "updates": Fact(lambda run: int(run.log[-1]["updates"])),
-    "images": Fact(lambda run: int(run.log[-1]["images"])),
-    "seconds": Fact(lambda run: run.seconds),
+    "steps": _last("step"),
+    "updates": _last("updates"),
+    "images": _last("images"),
+    "seconds": Fact(lambda run: run.seconds if run.log else nan),
 }
 """By the title of the column. Runs of several seeds show their mean."""
+
+WORK = ("updates", "images")
+"""The facts that stand in every table that compares methods: optimizer steps, and images drawn for them."""
 
 NOTHING = "–"
 """Where there is no number."""
@@ -68,6 +82,12 @@ def with_interval(found: Summary | Comparison, digits: int) -> str:
         interval = f"[{found.low:.{digits}f}, {found.high:.{digits}f}]"
         return NOTHING if isnan(found.mean) else f"{found.mean:.{digits}f} {interval}"
     return f"{found.difference:+.{digits}f} [{found.low:+.{digits}f}, {found.high:+.{digits}f}]"
+
+
+def failures(scores: Iterable[Scores]) -> str:
+    """How many objects were missed or invented, of all that are there or were predicted."""
+    statuses = [row.status for one in scores for row in one.rows if row.status != "absent"]
+    return f"{sum(status != 'scored' for status in statuses)} of {len(statuses)}" if statuses else NOTHING
 
 
 def p_value(p: float) -> str:

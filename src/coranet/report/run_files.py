@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -98,10 +98,14 @@ def read_run(name: str, folder: Path) -> FinishedRun:
     Raises:
         InputError: it has no settings, or a file is broken.
     """
-    settings = _read_lines(folder / "run.json", whole=True)[0]
+    return replace(read_scored(name, folder), settings=_read_lines(folder / "run.json", whole=True)[0])
+
+
+def read_scored(name: str, folder: Path) -> FinishedRun:
+    """The log and the scores of a run, whose settings nobody asks for."""
     log = _read_lines(folder / LOG, whole=False) if (folder / LOG).exists() else ()
     scores = Scores.read_csv(folder / SCORES) if (folder / SCORES).exists() else Scores(rows=())
-    return FinishedRun(name=name, folder=folder, settings=settings, log=log, scores=scores)
+    return FinishedRun(name=name, folder=folder, settings={}, log=log, scores=scores)
 
 
 def unshared_cases(first: FinishedRun, other: FinishedRun) -> list[str]:

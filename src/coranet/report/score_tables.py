@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from math import inf, isnan
 from pathlib import Path
 
-from coranet.evaluation import Row
+from coranet.evaluation import Scores
 from coranet.metrics import compare
-from coranet.report.numbers import MEASURES, NOTHING, TableRow, number, p_value, with_interval
+from coranet.report.numbers import FACTS, MEASURES, NOTHING, WORK, TableRow, failures, number, p_value, with_interval
 from coranet.report.run_files import FinishedRun, read_runs
 
 
@@ -22,7 +22,7 @@ def table_text(runs: Mapping[str, Path]) -> list[TableRow]:
 
 
 def console_row(run: FinishedRun) -> TableRow:
-    """Mean DSC with its interval, DSC by class, the other brief measures, and failures."""
+    """Mean DSC with its interval, DSC by class, the other brief measures, failures, and the work that was done."""
     mean = run.scores.mean()
     by_class = {f"DSC {name}": of["dsc"] for name, of in run.scores.per_class().items()}
     others = {name: measure for name, measure in MEASURES.items() if measure.brief and name != "dsc"}
@@ -31,15 +31,17 @@ def console_row(run: FinishedRun) -> TableRow:
         "DSC": with_interval(mean["dsc"], 3),
         **{title: number(summary.mean, 3) for title, summary in by_class.items()},
         **{measure.title: number(mean[name].mean, measure.digits) for name, measure in others.items()},
-        "failures": _failures(run.scores.rows),
+        "failures": failures([run.scores]),
+        **{title: FACTS[title].text([run]) for title in WORK},
     }
 
 
 def score_row(run: FinishedRun) -> TableRow:
-    """Each measure over cases, with its interval, and failures."""
+    """Each measure over cases, with its interval, failures, and the work that was done."""
     mean = run.scores.mean()
     shown = {measure.title: with_interval(mean[name], measure.digits) for name, measure in MEASURES.items()}
-    return {"run": run.name, **shown, "failures": _failures(run.scores.rows)}
+    work = {title: FACTS[title].text([run]) for title in WORK}
+    return {"run": run.name, **shown, "failures": failures([run.scores]), **work}
 
 
 def class_rows(run: FinishedRun) -> list[TableRow]:
@@ -49,7 +51,7 @@ def class_rows(run: FinishedRun) -> list[TableRow]:
             "class": name,
             "run": run.name,
             **{measure.title: with_interval(of[metric], measure.digits) for metric, measure in MEASURES.items()},
-            "failures": _failures([row for row in run.scores.rows if row.class_name == name]),
+            "failures": failures([Scores(rows=tuple(row for row in run.scores.rows if row.class_name == name))]),
         }
         for name, of in run.scores.per_class().items()
     ]
@@ -92,9 +94,3 @@ def case_rows(runs: Sequence[FinishedRun]) -> list[TableRow]:
         {"case": case, **{name: number(values[case], 3) for name, values in dice.items() if case in values}}
         for case in ranked
     ]
-
-
-def _failures(rows: Sequence[Row]) -> str:
-    """How many objects were missed or invented, of all that are there or were predicted."""
-    statuses = [row.status for row in rows if row.status != "absent"]
-    return f"{sum(status != 'scored' for status in statuses)} of {len(statuses)}"

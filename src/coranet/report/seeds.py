@@ -10,7 +10,7 @@ from statistics import mean, stdev
 from coranet.evaluation import Scores
 from coranet.files import write_atomically
 from coranet.metrics import Comparison, Summary, by_patient, compare, summarise
-from coranet.report.numbers import FACTS, MEASURES, TableRow, csv_text, markdown, number, p_value
+from coranet.report.numbers import FACTS, MEASURES, TableRow, csv_text, failures, markdown, number, p_value
 from coranet.report.run_files import FinishedRun, patients_of, read_runs
 
 
@@ -25,6 +25,8 @@ class Standing:
     """DSC over patients."""
     measures: Mapping[str, float]
     """The mean of every other one of `MEASURES`, over cases and seeds."""
+    failures: str
+    """Objects missed or invented, of all seeds together."""
     facts: Mapping[str, float]
     """The mean of each of `FACTS` over seeds."""
     ahead: Comparison | None
@@ -60,6 +62,7 @@ def _standing(name: str, runs: Sequence[FinishedRun], base: Sequence[FinishedRun
         each=tuple(one["dsc"].mean for one in means),
         patients=summarise(list(dice.values())),
         measures={name: mean(one[name].mean for one in means) for name in MEASURES if name != "dsc"},
+        failures=failures(run.scores for run in runs),
         facts={title: mean(fact.of(run) for run in runs) for title, fact in FACTS.items()},
         ahead=None if name == base[0].name else compare(dice, theirs),
     )
@@ -75,7 +78,7 @@ def seeds_text(repeats: Sequence[Mapping[str, Path]], against: str | None = None
 
 
 def comparison_text(found: Sequence[Standing]) -> list[TableRow]:
-    """The same with intervals over patients, distances and what each run cost."""
+    """The same with intervals over patients, distances, failures and what each run cost."""
     return [
         {
             **_dice_columns(one, _base_of(found)),
@@ -85,6 +88,7 @@ def comparison_text(found: Sequence[Standing]) -> list[TableRow]:
                 for name, value in one.measures.items()
                 if MEASURES[name].brief
             },
+            "failures": one.failures,
             **{title: number(value, FACTS[title].digits) for title, value in one.facts.items()},
         }
         for one in found
@@ -131,6 +135,7 @@ def _plain(one: Standing) -> dict[str, str | float]:
         **one.measures,
         "seeds": len(one.each),
         "patients": one.patients.n,
+        "failures": one.failures,
         **{title: round(value, FACTS[title].digits + 1) for title, value in one.facts.items()},
     }
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from statistics import mean
 
 from coranet.paper.pages.origin import origin_of
-from coranet.report.numbers import markdown
+from coranet.report.numbers import WORK, markdown
 from coranet.report.seeds import Standing, comparison_text, standings
 from coranet.runs.comparison import run_name
 
 SEEDS = {"phantom": 3, "acdc": 1, "dan": 8, "sassnet": 3}
 """Of each ranking; the last two take a method apart."""
-COLUMNS = ("run", "DSC %, mean ± std over seeds", "each seed", "HD95 mm")
+COLUMNS = ("run", "DSC %, mean ± std over seeds", "each seed", "HD95 mm", "failures", *WORK)
 
 
 @cache
