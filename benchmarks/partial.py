@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/partial.py DATA --split docs/splits/hippocampus-10.json --out scores.csv
     python benchmarks/partial.py LA --split docs/splits/la-8.json --dims 3 --labelled 8 --steps 6000 --out scores.csv
 
-DATA is a raw folder of scans that are wholly labelled. Of the split's labelled cases some are taken, and every second,
-fourth or tenth slice of their labels is kept; all other voxels get the value `ignore`. Unlabelled and development cases are
+DATA is a raw folder of scans that are wholly labelled. Of the split's labelled cases some are taken, and every fourth
+or tenth slice of their labels is kept; all other voxels get the value `ignore`. Unlabelled and development cases are
 drawn by seed 0 from the split's unlabelled ones, whose labels serve to score by and for nothing else. Test cases are never
 read. `first` has the first case alone, wholly drawn, and the others unlabelled: with four cases as many slices as a quarter.
 """
@@ -192,15 +192,15 @@ def arguments(about: str | None, **more: Any) -> argparse.Namespace:
     parser.add_argument("--labelled", type=int, default=4)
     parser.add_argument("--unlabelled", type=int, default=40)
     parser.add_argument("--val", type=int, default=16)
-    parser.add_argument("--shares", type=float, nargs="+", default=[0.5, 0.25, 0.1])
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.25, 0.1])
     parser.add_argument("--methods", nargs="+", default=["supervised", "coranet:plus"])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=250)
+    parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--dims", type=int, choices=[2, 3], default=2)
     parser.add_argument("--patch", type=int, nargs="+")
     parser.add_argument("--device", default="cpu")
     parser.add_argument(
-        "--set", nargs="+", default=["net.width=8", "net.levels=3", "train.batch=[4,4]", "optim.lr=0.01"]
+        "--set", nargs="+", default=["net.width=8", "net.levels=3", "train.batch=[4,4]", "optim.lr=0.003"]
     )
     parser.set_defaults(**more)
     return parser.parse_args()
