@@ -25,15 +25,23 @@ class Sample:
     image: Tensor
     """`(B, C, *S)` float."""
     valid: Tensor
-    """`(B, *S)` bool: false where the warp reached outside the image. Belongs to no region and no loss."""
+    """`(B, *S)` bool: false where the warp reached outside the image, and in labelled images where nobody drew. Belongs to
+    no region and no loss."""
     label: Tensor | None = None
-    """`(B, *S)` long; absent for unlabelled images, so that nothing can read it."""
+    """`(B, *S)` long, 0 where nobody drew; absent for unlabelled images, so that nothing can read it."""
     maps: Maps = field(default_factory=dict)
     """What is kept for these cases, cut and warped with the image: `(B, *S)` uint8 as the method remembered it, or
     `(B, M, *S)` float as it was traced. A map that nothing was kept of yet is not there."""
     unit: float = 1.0
     """How far intensities of training scans spread, in which noise, contrast and brightness are measured: 1 where scans are
     normalised to unit variance."""
+    extent: Tensor | None = None
+    """`(B, *S)` bool: false only where the warp reached outside, drawn or not; None where that is `valid`."""
+
+    @property
+    def inside(self) -> Tensor:
+        """`(B, *S)` bool: the image, for terms of labelled images that ask no label."""
+        return self.valid if self.extent is None else self.extent
 
 
 @dataclass(frozen=True, kw_only=True)

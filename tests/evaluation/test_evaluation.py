@@ -299,7 +299,9 @@ def _broken(folders: tuple[Path, Path], what: str) -> None:
         case "regions":
             (root / "dataset.json").write_text(json.dumps({**DESCRIPTION, "labels": {"background": 0, "all": [1, 2]}}))
         case "ignore":
-            (root / "dataset.json").write_text(json.dumps({**DESCRIPTION, "labels": {"background": 0, "ignore": 1}}))
+            (root / "dataset.json").write_text(
+                json.dumps({**DESCRIPTION, "labels": {"background": 0, "liver": 2, "ignore": 1}})
+            )
         case "not NIfTI":
             (predictions / "b.nii.gz").write_bytes(b"broken")
 
@@ -346,3 +348,49 @@ def test_per_slice_means_are_over_slices_that_have_something(folders: tuple[Path
     assert result["counts"]["liver"] == {"scored": 5, "missed": 4, "invented": 1, "absent": 14}
     # No slice has both, so that together there are 10 and 6.
     assert result["mean"]["dsc"] == pytest.approx((2 * overlap + 3 * 1 + 3 * 1) / 16)
+
+
+def drawn_in_part(labels: Path) -> None:
+    """Label a is drawn in slices 1 to 3 alone, and c nowhere."""
+    array = cube(2, 5, into=cube(1, 1))
+    array[..., 4:] = 3
+    array[..., 0] = 3
+    scan(labels / "a.nii.gz", array)
+    scan(labels / "c.nii", np.full((10, 9, 8), 3, np.uint8))
+    about = {**DESCRIPTION, "labels": {**DESCRIPTION["labels"], "ignore": 3}}
+    (labels.parent / "dataset.json").write_text(json.dumps(about))
+
+
+def test_voxels_that_nobody_drew_are_left_out_and_that_is_said(folders: tuple[Path, Path]) -> None:
+    predictions, labels = folders
+    drawn_in_part(labels)
+    before = evaluate(predictions, labels, per_slice=True)
+    array = cube(2, 5, into=cube(1, 2))
+    array[..., 4:], array[..., 0] = 1, 2  # whatever is said there
+    scan(predictions / "a.nii.gz", array)
+    scores = evaluate(predictions, labels, per_slice=True)
+    assert str(scores.rows) == str(before.rows)  # what is not a number equals nothing
+    assert {row.case for row in scores.rows} == {"a", "b"}
+    assert {row.slice_index for row in scores.slices if row.case == "a"} == {1, 2, 3}
+    here, there = cube(1, 2)[..., 1:4], cube(1, 1)[..., 1:4]
+    (liver,) = [row for row in scores.rows if (row.case, row.value) == ("a", 1)]
+    assert liver.dsc == pytest.approx(2 * (here & there).sum() / (here.sum() + there.sum()))
+    assert scores.notes[0] == "Nothing is drawn in 1 labels, which are not scored: c"
+    assert scores.notes[1].startswith(
+        "1 labels are drawn in part (37.5 to 37.5 % of their voxels): the rest is left out"
+    )
+
+
+def test_a_prediction_may_not_hold_the_ignored_value(folders: tuple[Path, Path]) -> None:
+    predictions, labels = folders
+    drawn_in_part(labels)
+    scan(predictions / "a.nii.gz", cube(3, 1))
+    with pytest.raises(InputError, match=r"predictions/a\.nii\.gz: has values that are no class: 3"):
+        evaluate(predictions, labels)
+
+
+def test_labels_of_which_nothing_is_drawn_are_refused(folders: tuple[Path, Path]) -> None:
+    predictions, labels = folders
+    drawn_in_part(labels)
+    with pytest.raises(InputError, match="no voxel that is drawn"):
+        evaluate(predictions / "c.nii.gz", labels / "c.nii")

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from coranet.report.overlay import CaseRow
 
 
+NAMED = 20
+"""Cases that are drawn in part, of which each is said how much."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DoctorVerb:
     """Read a whole dataset and list every problem at once, each with its remedy.
@@ -101,6 +105,10 @@ def _show(facts: Facts) -> None:
         ("grey levels", ranges),
     ):
         output.print(f"{title:12} {text}", markup=False)
+    if facts.partial:
+        named = [f"{case} {drawn}" for case, drawn in list(facts.partial.items())[:NAMED]]
+        more = f"; and {len(facts.partial) - NAMED} more" if len(facts.partial) > NAMED else ""
+        output.print(f"{'drawn':12} in part, in {len(facts.partial)} cases: {'; '.join(named)}{more}", markup=False)
 
 
 def _show_findings(report: Report) -> None:

@@ -100,15 +100,18 @@ def turns(label_shape: Axes, image_shape: Axes) -> tuple[Turn, ...]:
     return tuple(ways)
 
 
-def fits(image: NDArray[Any], label: NDArray[Any]) -> dict[Turn, float]:
+def fits(image: NDArray[Any], label: NDArray[Any], ignore: int | None = None) -> dict[Turn, float]:
     """The mutual information, in nats, of an image `(X, Y, Z)` and its label, for every way to turn the label.
 
-    Empty where there is no label, or no way to give it the image's shape.
+    Empty where there is no label, or no way to give it the image's shape. Voxels that nobody drew are not looked at.
     """
     ways = turns(_shape(label), _shape(image))
-    if not ways or not label.any():
+    objects = label if ignore is None else np.where(label == ignore, 0, label)
+    if not ways or not objects.any():
         return {}
-    places = _places(label)
+    places = _places(objects)
+    if ignore is not None:
+        places = places[:, label[tuple(places)] != ignore]
     classes = np.unique(label[tuple(places)], return_inverse=True)[1]
     edges = _edges(image)
     found = {}

@@ -106,6 +106,7 @@ class Store:
         try:
             names = [case.name for case in self.cases.values() if not self._holds(case)]
             sound = self.classes[0] is not None and self.channels > 0 and isinstance(self.preparation, Mapping)
+            sound &= self.ignore is None or (type(self.ignore) is int and max(self.classes) < self.ignore <= 255)
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             names, sound = [f"{type(error).__name__} {error}"[:100]], False
         if names or not sound:
@@ -146,6 +147,19 @@ class Store:
     def classes(self) -> dict[int, str]:
         """Names by value, background first."""
         return {int(value): name for value, name in self.index["classes"].items()}
+
+    @property
+    def ignore(self) -> int | None:
+        """The value of label voxels that nobody drew, where there is one."""
+        value: int | None = self.index.get("ignore")
+        return value
+
+    @cached_property
+    def partial(self) -> frozenset[str]:
+        """Labelled cases of which some voxel was not drawn."""
+        if self.ignore is None:
+            return frozenset()
+        return frozenset(name for name, case in self.cases.items() if case.labelled and self.ignore in self.label(name))
 
     @property
     def channels(self) -> int:

@@ -47,7 +47,10 @@ class Setup:
         whole = window.whole()  # an object invented in an empty slice must cost something
         with memory_for(f"the scans on {device}", "Lower accel.device_bytes or accel.host_bytes (--set)."):
             labelled = Pool.load(store, split.labelled, window, room, labelled=True)
-            unlabelled = Pool.load(store, split.unlabelled, window, room, labelled=False) if split.unlabelled else None
+            partial = [name for name in split.labelled if name in store.partial]
+            unlabelled = None
+            if split.unlabelled or partial:
+                unlabelled = Pool.load(store, split.unlabelled, window, room, labelled=False, partial=partial)
             val = Pool.load(store, split.val, whole, room, labelled=True) if split.val else None
         if unlabelled is not None and len(unlabelled) < group.size:
             raise InputError(f"{len(unlabelled)} unlabelled images are too few for {group.size} processes. Take fewer.")

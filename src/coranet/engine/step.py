@@ -219,7 +219,13 @@ def kind_of(batch: Batch, phase: str) -> tuple[object, ...]:
 def _tensors(batch: Batch) -> Iterator[tuple[str, Tensor]]:
     for half, sample in (("labelled", batch.labelled), ("unlabelled", batch.unlabelled)):
         if sample is not None:
-            named = {"image": sample.image, "valid": sample.valid, "label": sample.label, **sample.maps}
+            named = {
+                "image": sample.image,
+                "valid": sample.valid,
+                "label": sample.label,
+                "extent": sample.extent,
+                **sample.maps,
+            }
             yield from ((f"{half}.{name}", tensor) for name, tensor in named.items() if tensor is not None)
 
 
@@ -230,6 +236,7 @@ def _copied(batch: Batch) -> Batch:
             image=sample.image.clone(),
             valid=sample.valid.clone(),
             label=None if sample.label is None else sample.label.clone(),
+            extent=None if sample.extent is None else sample.extent.clone(),
             maps={name: values.clone() for name, values in sample.maps.items()},
         )
 

@@ -9,20 +9,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coranet.data.datasets.description import read_classes, read_dataset_json
+from coranet.data.datasets.description import read_classes, read_dataset_json, read_ignore
 from coranet.data.prepare.cases import label_values
 from coranet.data.problem import FileError
 from coranet.data.readers import Volume, label_source
 from coranet.evaluation.rows import Classes
 
 
-def declared_classes(predictions: Path, labels: Path) -> Classes | None:
-    """The foreground classes of the `dataset.json` with the labels, above them or with the predictions."""
+def declared_classes(predictions: Path, labels: Path) -> tuple[Classes, int | None] | None:
+    """The foreground classes of the `dataset.json` with the labels, above them or with the predictions.
+
+    Beside them the value of voxels that nobody drew, where it names one.
+    """
     beside, with_predictions = (path if path.is_dir() else path.parent for path in (labels, predictions))
     for folder in (beside, beside.resolve().parent, with_predictions):
         if (path := folder / "dataset.json").exists():
-            return {value: name for value, name in read_classes(path, read_dataset_json(path)).items() if value != 0}
+            content = read_dataset_json(path)
+            ignore = read_ignore(path, content)
+            return {value: name for value, name in read_classes(path, content).items() if value != 0}, ignore
     return None
+
+
+def ignored_value(labels: Path) -> int | None:
+    """The value of voxels that nobody drew, where the `dataset.json` with labels or above them names one."""
+    return (declared_classes(labels, labels) or (None, None))[1]
 
 
 def classes_that_occur(files: Iterable[Path]) -> Classes:
@@ -31,14 +41,14 @@ def classes_that_occur(files: Iterable[Path]) -> Classes:
     return {value: str(value) for value in sorted(values - {0})}
 
 
-def class_map(volume: Volume, classes: Classes) -> NDArray[np.uint8]:
-    """The volume as a map of classes.
+def class_map(volume: Volume, classes: Classes, ignore: int | None = None) -> NDArray[np.uint8]:
+    """The volume as a map of classes, in which `ignore` may occur too.
 
     Raises:
         InputError: a value is no whole number or no class.
     """
     array = label_values(volume)
-    if unknown := sorted(_values(array) - classes.keys() - {0}):
+    if unknown := sorted(_values(array) - classes.keys() - {0, ignore}):
         known = ", ".join(f"{value} {name}" for value, name in sorted(classes.items()))
         message = f"has values that are no class: {', '.join(map(str, unknown))}"
         assert volume.path is not None

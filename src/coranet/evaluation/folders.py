@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,8 @@ class Pair:
     label: NDArray[np.uint8]
     """`(x, y, z)`."""
     geometry: Geometry
+    drawn: NDArray[np.bool_] | None = None
+    """`(x, y, z)`: where the label says something; None where it does everywhere. Elsewhere both maps are 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,8 @@ class Pairs:
     labelled: dict[str, Path]
     """By case; there may be more of them."""
     classes: Classes
+    ignore: int | None = None
+    """The value of labels where nobody drew."""
 
     def read(self) -> Iterator[Pair]:
         """One after the other.
@@ -57,20 +61,19 @@ class Pairs:
             if difference := mismatch(prediction.geometry, label.geometry):
                 message = f"does not lie on the grid of its label {self.labelled[case]}: {difference}"
                 raise FileError(file, message, "Resample the prediction to the grid of the label")
-            yield Pair(
-                case=case,
-                file=file,
-                prediction=class_map(prediction, self.classes),
-                label=class_map(label, self.classes),
-                geometry=label.geometry,
-            )
+            said, truth = class_map(prediction, self.classes), class_map(label, self.classes, self.ignore)
+            drawn = None
+            if self.ignore is not None and self.ignore in truth:
+                drawn = truth != self.ignore
+                said, truth = np.where(drawn, said, 0), np.where(drawn, truth, 0)
+            yield Pair(case=case, file=file, prediction=said, label=truth, geometry=label.geometry, drawn=drawn)
 
 
 def evaluate(predictions: Path, labels: Path, *, per_slice: bool = False) -> Scores:
     """Score every prediction `<case>.nii.gz` against the label of the same name, or one file against another.
 
     Classes are those of the `dataset.json` with the labels, above them or with the predictions; without one, the values
-    that occur. Labels without a prediction are not scored, and a note names them.
+    that occur. Labels without a prediction are not scored, and voxels that nobody drew are left out; notes say so.
 
     Raises:
         InputError: nothing to score, a prediction has no label, a pair does not lie on one grid, a value is no class.
@@ -78,12 +81,20 @@ def evaluate(predictions: Path, labels: Path, *, per_slice: bool = False) -> Sco
     pairs = pair_up(predictions, labels)
     rows: list[Row] = []
     slices: list[Row] = []
+    shares: dict[str, float] = {}
     for pair in pairs.read():
+        if pair.drawn is not None:
+            shares[pair.case] = float(pair.drawn.mean())
+            if not shares[pair.case]:
+                continue
         scored = pair.prediction, pair.label, pairs.classes, pair.geometry.spacing
         rows += score_pair(*scored, case=pair.case)
-        slices += score_slices(*scored, case=pair.case) if per_slice else ()
+        slices += score_slices(*scored, case=pair.case, drawn=pair.drawn) if per_slice else ()
     unpredicted = [case for case in pairs.labelled if case not in pairs.predicted]
-    return Scores(rows=tuple(rows), slices=tuple(slices), notes=_notes(unpredicted, len(pairs.labelled)))
+    if not rows:
+        raise FileError(labels, "has no voxel that is drawn, and so nothing to score by", "Give labels that are drawn")
+    notes = (*_notes(unpredicted, len(pairs.labelled)), *_partial_notes(shares))
+    return Scores(rows=tuple(rows), slices=tuple(slices), notes=notes)
 
 
 def pair_up(predictions: Path, labels: Path) -> Pairs:
@@ -99,10 +110,10 @@ def pair_up(predictions: Path, labels: Path) -> Pairs:
         labelled = dict(zip(predicted, labelled.values(), strict=True))
     predicted = {case: file for case, file in predicted.items() if case in labelled or not _is_map(case, predicted)}
     _check_cases(predicted, labelled, predictions, labels)
-    classes = declared_classes(predictions, labels)
+    classes, ignore = declared_classes(predictions, labels) or (None, None)
     if classes is None:
         classes = classes_that_occur(file for case in predicted for file in (predicted[case], labelled[case]))
-    return Pairs(predicted=predicted, labelled=labelled, classes=classes)
+    return Pairs(predicted=predicted, labelled=labelled, classes=classes, ignore=ignore)
 
 
 def class_maps(predictions: Path) -> dict[str, Path]:
@@ -142,3 +153,17 @@ def _notes(unpredicted: list[str], labels: int) -> tuple[str, ...]:
         return ()
     some = ", ".join(unpredicted[:5]) + (", ..." if len(unpredicted) > 5 else "")
     return (f"{len(unpredicted)} of {labels} labels have no prediction and are not scored: {some}",)
+
+
+def _partial_notes(shares: Mapping[str, float]) -> tuple[str, ...]:
+    """What is to be said of labels that are drawn in part, by the share that is."""
+    notes = []
+    if empty := [case for case, share in shares.items() if not share]:
+        notes.append(f"Nothing is drawn in {len(empty)} labels, which are not scored: {', '.join(empty[:5])}")
+    if scored := [share for share in shares.values() if share]:
+        low, high = 100 * min(scored), 100 * max(scored)
+        notes.append(
+            f"{len(scored)} labels are drawn in part ({low:.3g} to {high:.3g} % of their voxels): the rest is left out of "
+            "all scores, and distances are measured within what is drawn"
+        )
+    return tuple(notes)

@@ -130,13 +130,14 @@ def evaluate_calibration(predictions: Path, labels: Path) -> Calibrations:
 
 def calibrate_pair(pair: Pair, maps: Mapping[str, Path]) -> CalibrationRow:
     """One case, with the files of its `MAPS`."""
-    found = calibrate(
+    said = (
         pair.prediction,
         pair.label,
         _confidence(maps["probabilities"], pair),
         ~_uncertain(maps["uncertain"], pair),
         _score(maps["score"], pair),
     )
+    found = calibrate(*(said if pair.drawn is None else (array[pair.drawn] for array in said)))
     wrong = found.error_share
     return CalibrationRow(case=pair.case, area_at_random=wrong / 2, area_at_best=wrong**2 / 2, **asdict(found))
 

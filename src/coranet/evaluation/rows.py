@@ -54,14 +54,27 @@ def score_pair(
 
 
 def score_slices(
-    prediction: NDArray[Any], label: NDArray[Any], classes: Classes, spacing: Sequence[float], *, case: str = ""
+    prediction: NDArray[Any],
+    label: NDArray[Any],
+    classes: Classes,
+    spacing: Sequence[float],
+    *,
+    case: str = "",
+    drawn: NDArray[np.bool_] | None = None,
 ) -> tuple[Row, ...]:
-    """Score each slice across the through-plane axis by itself, in its own plane."""
+    """Score each slice across the through-plane axis by itself, in its own plane, where some of it is `drawn`."""
     axis = through_plane_axis(label.shape, spacing)
     in_plane = [step for other, step in enumerate(spacing) if other != axis]
     slices = zip(np.moveaxis(prediction, axis, 0), np.moveaxis(label, axis, 0), strict=True)
+    shown = np.ones(label.shape[axis], np.bool_) if drawn is None else _shown(drawn, axis)
     return tuple(
         row
         for index, pair in enumerate(slices)
+        if shown[index]
         for row in score_pair(*pair, classes, in_plane, case=case, slice_index=index)
     )
+
+
+def _shown(drawn: NDArray[np.bool_], axis: int) -> NDArray[np.bool_]:
+    """Which planes of an axis have a voxel that is drawn."""
+    return np.array(np.moveaxis(drawn, axis, 0).any(axis=(1, 2)))

@@ -85,6 +85,8 @@ class Batches:
         warp = self.augment.draw(pool.sizes[index], self.window.size, generator)
         if self.window.around and pool.labels is not None:
             warp = _around(warp, [pool.objects[i] for i in index], pool.sizes[index], self.window.around, generator)
+        if pool.ignore is not None:
+            warp = _over_drawn(warp, [pool.drawings[i] for i in index], pool.sizes[index], generator)
         return index, warp
 
     def _cut(self, pool: Pool, stream: str, step: int, count: int, memory: CaseMemory | None) -> Sample:
@@ -98,7 +100,11 @@ class Batches:
         image, valid, read = _view(boxes, warp, lows, pool.sizes[index], pool.device)
         image = self._look(image, stream, step, count)
         label = read.pop("label").long() if pool.labels is not None else None
-        return Sample(image=image, valid=valid, label=label, maps=read, unit=self.unit)
+        if label is None or pool.ignore is None:
+            return Sample(image=image, valid=valid, label=label, maps=read, unit=self.unit)
+        drawn = label != pool.ignore
+        label = torch.where(drawn, label, 0)
+        return Sample(image=image, valid=valid & drawn, label=label, maps=read, unit=self.unit, extent=valid)
 
     def _look(self, image: Tensor, stream: str, step: int, count: int) -> Tensor:
         """Images at other grey levels, where that is asked for."""
@@ -209,7 +215,30 @@ def _around(
     for number, (found, (use, which, where)) in enumerate(zip(objects, chance.tolist(), strict=True)):
         if found and use < share:
             places = found[int(which * len(found))]
-            corner = places[int(where * len(places))] - (half + 0.5).floor()
-            room = sizes[number] - 2 * half - 1
-            target[number] = torch.minimum(torch.maximum(corner, room.clamp(max=0)), room.clamp(min=0)) + half
+            target[number] = _middle_near(places[int(where * len(places))], half, sizes[number])
+    return replace(warp, target=target)
+
+
+def _middle_near(voxel: Tensor, half: Tensor, size: Tensor) -> Tensor:
+    """The middle of a window of an image that has a voxel in its middle, or as near to it as the image allows."""
+    corner, room = voxel - (half + 0.5).floor(), size - 2 * half - 1
+    return torch.minimum(torch.maximum(corner, room.clamp(max=0)), room.clamp(min=0)) + half
+
+
+def _over_drawn(warp: Warp, drawings: Sequence[Tensor], sizes: Tensor, generator: torch.Generator) -> Warp:
+    """Windows of images that are drawn in part moved, where they have to be, so that a drawn voxel lies in them.
+
+    A window stays where it is if a voxel drawn by chance lies in it. Else the voxel comes to its middle, or as near to it as
+    the image allows without losing it. One of the window's voxels then meets it: a view at half the size reads every
+    second voxel, and would pass over a line.
+    """
+    chance = torch.rand(len(drawings), generator=generator)
+    target, half = warp.target.clone(), warp.centre[0]
+    for number, (places, which) in enumerate(zip(drawings, chance.tolist(), strict=True)):
+        if len(places):
+            voxel, matrix = places[int(which * len(places))].float(), warp.matrix[number]
+            tried = (warp.target[number], _middle_near(voxel, half, sizes[number]), voxel)
+            seen = (torch.linalg.solve(matrix, voxel - place) for place in tried)  # where the voxel is, from the middle
+            met = (next(at for at in seen if (at.abs() <= half).all()) + half).round() - half
+            target[number] = voxel - matrix @ met
     return replace(warp, target=target)

@@ -31,6 +31,8 @@ class Pool:
     """Whose image each is."""
     device: torch.device = torch.device("cpu")
     """Where they are needed."""
+    ignore: int | None = None
+    """The value of labels where nobody drew, where any of them has it."""
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -55,21 +57,47 @@ class Pool:
         """Of each labelled image, for each object in it, where some of its voxels lie: `(V, D)` on the CPU."""
         for label in self.labels or ():
             send_for(label)
-        return tuple(_places(label.cpu()) for label in self.labels or ())
+        return tuple(_places(label.cpu(), self.ignore) for label in self.labels or ())
+
+    @cached_property
+    def drawings(self) -> tuple[Tensor, ...]:
+        """Of each labelled image where some of its drawn voxels lie, `(V, D)` on the CPU; none where all of it is drawn."""
+        masks = [label.cpu().ne(-1 if self.ignore is None else self.ignore) for label in self.labels or ()]
+        return tuple(torch.empty(0, mask.ndim) if mask.all() else _spaced(mask) for mask in masks)
 
     def padded(self, index: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Images no larger than a shape, `(B, C, *shape)`, each with its own border repeated at the far ends."""
         return torch.stack([cut(self.image(number), [0] * len(shape), shape) for number in index.tolist()])
 
     @classmethod
-    def load(cls, store: Store, cases: Sequence[str], window: Window, room: Room, *, labelled: bool) -> Pool:
-        """Put cases where there is room. Labels are read only where `labelled` says that they may be."""
+    def load(
+        cls,
+        store: Store,
+        cases: Sequence[str],
+        window: Window,
+        room: Room,
+        *,
+        labelled: bool,
+        partial: Sequence[str] = (),
+    ) -> Pool:
+        """Put cases where there is room. Labels are read only where `labelled` says that they may be.
+
+        Args:
+            store: where they are read from.
+            cases: their names.
+            window: what an image is.
+            room: where they go.
+            labelled: whether they come with labels.
+            partial: labelled cases that are unlabelled too, where nobody drew; of their labels only that is looked at.
+        """
         images: list[Tensor] = []
         labels: list[Tensor] = []
         names: list[str] = []
-        for name in cases:
+        for name in (*cases, *partial):
             if labelled:
-                pixels, *truth = window.split_labelled(store.image(name), store.label(name))
+                pixels, *truth = window.split_labelled(store.image(name), store.label(name), store.ignore)
+            elif name in partial and store.ignore is not None:
+                pixels, *truth = (window.split_undrawn(store.image(name), store.label(name), store.ignore),)
             else:
                 pixels, *truth = (window.split_unlabelled(store.image(name)),)
             images += room.place(pixels)
@@ -78,17 +106,19 @@ class Pool:
                 labels += room.place(classes)
         if not images:
             raise InputError("No labelled slice shows an object. Check the labels, or use slices of every kind.")
-        return cls(tuple(images), tuple(labels) if labelled else None, tuple(names), room.device)
+        ignore = store.ignore if labelled and not store.partial.isdisjoint(cases) else None
+        return cls(tuple(images), tuple(labels) if labelled else None, tuple(names), room.device, ignore)
 
 
-def _places(label: Tensor, most: int = 2000) -> tuple[Tensor, ...]:
-    """Evenly spaced among each object's voxels, so that nothing is drawn and little is kept."""
-    found = []
-    for value in torch.unique(label).tolist():
-        if value:
-            where = (label == value).nonzero()
-            found.append(where[:: -(-len(where) // most)].clone())
-    return tuple(found)
+def _places(label: Tensor, ignore: int | None) -> tuple[Tensor, ...]:
+    """Some of each object's voxels."""
+    return tuple(_spaced(label == value) for value in torch.unique(label).tolist() if value and value != ignore)
+
+
+def _spaced(mask: Tensor, most: int = 2000) -> Tensor:
+    """Evenly spaced among a mask's voxels, so that nothing is drawn at random and little is kept: `(V, D)`."""
+    where = mask.nonzero()
+    return where[:: -(-len(where) // most)].clone()
 
 
 class CaseMemory:

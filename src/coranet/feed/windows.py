@@ -57,13 +57,29 @@ class Window(ABC):
     def join(self, images: NDArray[Any]) -> NDArray[Any]:
         """The inverse of `split`."""
 
-    def split_labelled(self, image: NDArray[Any], label: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The images of a labelled volume that are trained on, and their labels."""
-        return self.split(image), self.split(label)
+    def split_labelled(
+        self, image: NDArray[Any], label: NDArray[Any], ignore: int | None = None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The images of a labelled volume that are trained on, and their labels: those with a voxel that is drawn."""
+        pixels, classes = self.split(image), self.split(label)
+        if ignore is not None:
+            pixels, classes = _chosen(classes != ignore, pixels, classes)
+        return pixels, classes
+
+    def split_undrawn(self, image: NDArray[Any], label: NDArray[Any], ignore: int) -> NDArray[Any]:
+        """The images of a labelled volume that are trained on as unlabelled ones: those with a voxel that is not drawn."""
+        (pixels,) = _chosen(self.split(label) == ignore, self.split(image))
+        return pixels
 
     def split_unlabelled(self, image: NDArray[Any]) -> NDArray[Any]:
         """The images of an unlabelled volume that are trained on."""
         return self.split(image)
+
+
+def _chosen(mask: NDArray[np.bool_], *stacks: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Of stacks of images those where a mask `(N, *S)` shows anything; all of them as they lie, where it does in each."""
+    seen = mask.any(axis=tuple(range(1, mask.ndim)))
+    return stacks if seen.all() else tuple(stack[seen] for stack in stacks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +107,14 @@ class Slices(Window):
         """With every slice."""
         return replace(self, keep="all")
 
-    def split_labelled(self, image: NDArray[Any], label: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """All slices, or those that show an object."""
-        pixels, classes = super().split_labelled(image, label)
-        if self.keep == "all":
-            return pixels, classes
-        seen = classes.any(axis=(1, 2))
-        return pixels[seen], classes[seen]
+    def split_labelled(
+        self, image: NDArray[Any], label: NDArray[Any], ignore: int | None = None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """All slices with something drawn, or those that show an object."""
+        pixels, classes = super().split_labelled(image, label, ignore)
+        if self.keep == "object":
+            pixels, classes = _chosen((classes != 0) & (classes != (ignore or 0)), pixels, classes)
+        return pixels, classes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,8 +99,8 @@ class Adversarial(Method):
         return [(self.inside(nets["student"](sample.image), sample), truth) for sample, truth in kinds]
 
     def inside(self, logits: Mapping[str, Tensor], sample: Sample) -> Tensor:
-        """m(x), and 0 outside the image."""
-        return self.shown(logits, sample.image) * sample.valid.unsqueeze(1)
+        """m(x), and 0 outside the image. Where a labelled image is not drawn it is shown too: else that would tell it."""
+        return self.shown(logits, sample.image) * sample.inside.unsqueeze(1)
 
     def grown(self, weight: float, at: Progress) -> Tensor:
         """λ w(t)."""

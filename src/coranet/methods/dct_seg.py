@@ -88,15 +88,16 @@ class DCTSeg(Method):
         found = []
         for mine, other in (PAIR, PAIR[::-1]):
             target = p[mine].detach()
-            label = target.argmax(dim=1) if sample.label is None else sample.label
+            own = target.argmax(dim=1)  # where nobody drew, too
+            label = own if sample.label is None else torch.where(sample.valid, sample.label, own)
 
             def loss(image: Tensor, net: nn.Module = nets[mine], label: Tensor = label) -> Tensor:
-                return masked_mean(cross_entropy(net(image)["main"], label), sample.valid)
+                return masked_mean(cross_entropy(net(image)["main"], label), sample.inside)
 
             with frozen_statistics(*nets.values()):
                 made = fgsm(loss, sample.image, self.epsilon)
-                answer = nets[other](torch.where(sample.valid.unsqueeze(1), made, sample.image))["main"]
-            found.append(masked_mean(kl_divergence(target, probabilities(answer)), sample.valid))
+                answer = nets[other](torch.where(sample.inside.unsqueeze(1), made, sample.image))["main"]
+            found.append(masked_mean(kl_divergence(target, probabilities(answer)), sample.inside))
         return torch.stack(found).mean()
 
     def predicting(self, nets: Nets) -> Body:

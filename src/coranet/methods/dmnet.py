@@ -88,13 +88,15 @@ class DMNet(DAN):
         return masked_mean((there + back) / 2, valid)
 
     def examples(self, nets: Nets, batch: Batch) -> Sequence[tuple[Tensor, float]]:
-        """Labels are what they should be, predictions are not."""
+        """Labels are what they should be, predictions are not. Where nobody drew, the first decoder stands in."""
         sample = batch.labelled
         assert sample.label is not None
         samples = [sample] + ([batch.unlabelled] if batch.unlabelled else [])
         predicted = [self.inside(nets["student"](one.image), one) for one in samples]
         classes = predicted[0].shape[1] - sample.image.shape[1]
-        true = torch.cat([one_hot(sample.label, classes), sample.image], dim=1) * sample.valid.unsqueeze(1)
+        said = predicted[0][: len(sample.image), :classes]
+        label = torch.where(sample.valid.unsqueeze(1), one_hot(sample.label, classes), said)
+        true = torch.cat([label, sample.image], dim=1) * sample.inside.unsqueeze(1)
         return [(true, 1.0), (torch.cat(predicted), 0.0)]
 
     def inside(self, logits: Mapping[str, Tensor], sample: Sample) -> Tensor:

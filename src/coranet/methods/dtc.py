@@ -58,7 +58,7 @@ class DTC(Method):
             return Terms(values=values)
         others = nets["student"](batch.unlabelled.image)
         main, distance = (torch.cat([logits[head], others[head]]) for head in ("main", "distance"))
-        valid = torch.cat([sample.valid, batch.unlabelled.valid])
+        valid = torch.cat([sample.inside, batch.unlabelled.valid])
         values["agreement"] = masked_mean(self.disagreement(main, distance), valid)
         return Terms(values=values, weights={"agreement": self.weight * gaussian_ramp(at.step, self.ramp * at.steps)})
 

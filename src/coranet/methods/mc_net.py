@@ -68,7 +68,7 @@ class MutualConsistency(Method):
         values = {name: (each[0][name] + each[1][name]) / 2 for name in each[0]}
         if batch.unlabelled is None:
             return Terms(values=values)
-        valid = torch.cat([sample.valid for sample in samples])
+        valid = torch.cat([sample.inside for sample in samples])
         first, second = (probabilities(logits[name]) for name in BOTH)
         there = mean_difference(first, self.target(second), valid)
         back = mean_difference(second, self.target(first), valid)

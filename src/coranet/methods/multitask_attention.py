@@ -76,7 +76,7 @@ class MultitaskAttention(Method):
         *finer, coarsest = levels
         found = student.read([*map(torch.zeros_like, finer), coarsest], ("reconstruction",))["reconstruction"]
         difference = squared_difference(found, parts(attention, sample.image))
-        return Terms(values={"reconstruction": masked_mean(difference, sample.valid)})
+        return Terms(values={"reconstruction": masked_mean(difference, sample.inside)})
 
 
 def parts(attention: Tensor, image: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class PiModel(Consistency):
         assert sample.label is not None
         view = draw_symmetry(sample.image, mirror=self.mirror)
         label, valid = view.apply(sample.label), view.apply(sample.valid)
-        return replace(sample, image=self.look(sample, view), label=label, valid=valid)
+        return replace(sample, image=self.look(sample, view), label=label, valid=valid, extent=None)
 
     def unlabelled_terms(self, nets: Nets, sample: Sample, at: Progress) -> Terms:
         """Two views through one pass, compared where they came from."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from coranet.data.grid import through_plane_axis
 from coranet.data.problem import FileError
 from coranet.data.readers import Volume, label_source, source
 from coranet.evaluation import Scores
+from coranet.evaluation.classes import ignored_value
 from coranet.report.run_files import FinishedRun
 from coranet.report.upright import Array, upright, upright_spacing
 
@@ -56,6 +57,8 @@ def cut_case(
     The object is the true one or, without labels, that of the first run's prediction.
     """
     truth = label_source(runs[0].prediction(case) if labels is None else find_scan(labels, case)).read()
+    if labels is not None and (ignore := ignored_value(labels)) is not None:  # not drawn is shown as nothing drawn
+        truth = replace(truth, array=np.where(truth.array == ignore, 0, truth.array))
     axis, index = middle_of_object(truth)
     x, y = (step for other, step in enumerate(upright_spacing(truth.geometry)) if other != axis)
 

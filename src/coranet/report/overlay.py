@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from coranet.data.alignment import AS_IT_LIES, Verdict
 from coranet.data.datasets.folder import Case
+from coranet.data.doctor.drawing import drawn_of
 from coranet.data.doctor.inspection import Report
 from coranet.data.doctor.outliers import amount
 from coranet.data.grid import orientation_code
@@ -62,7 +63,9 @@ def draw_row(
     case: Case, images: Sequence[Volume], label: NDArray[np.uint8] | None, classes: Mapping[int, str]
 ) -> CaseRow:
     """A case while it is in memory, by its first channel."""
-    first = images[0]
+    first, drawn = images[0], None
+    if label is not None and (drawn := drawn_of(label, case.ignore)):
+        label = np.where(label == case.ignore, 0, label)  # no class, and so without an edge
     cut = choose_slice(first, label)
     shown = [("slice", whole(cut), f"slice {cut.index + 1} of {cut.count}" if cut.count > 1 else "")]
     for name, content in (("part", part(cut, edges=False)), ("part with label", part(cut, edges=True))):
@@ -79,6 +82,8 @@ def draw_row(
         if label is not None and value:
             size, unit = amount(int(np.count_nonzero(label == value)), first)
             facts.append(f"{name} {size:,.0f} {unit}" if size >= 100 else f"{name} {size:.3g} {unit}")
+    if drawn:
+        facts.append(f"drawn: {drawn}")
     if label is not None and label.shape != first.array.shape:
         facts.append(f"label of {' × '.join(map(str, label.shape))} voxels: not shown")
     files = frozenset(str(file.path) for file in (*case.images, case.label) if file)

@@ -39,7 +39,13 @@ def dims_asked(options: Options, preset: Preset) -> int | None:
 
 
 def check_classes(store: Store, split: Split) -> None:
-    """What no labelled case shows cannot be learnt."""
+    """What no labelled case shows cannot be learnt, and a case in which nothing is drawn has no label."""
+    if undrawn := [
+        name for name in store.partial.intersection(split.labelled) if (store.label(name) == store.ignore).all()
+    ]:
+        raise InputError(
+            f"{min(undrawn)}: no voxel of its label is drawn. Remove the label: the case is then unlabelled."
+        )
     seen = {int(value) for name in split.labelled for value in np.flatnonzero(np.bincount(store.label(name).ravel()))}
     absent = [f"{name} ({value})" for value, name in store.classes.items() if value not in seen and value != 0]
     if absent:

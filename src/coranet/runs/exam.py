@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from coranet.data.datasets.description import IGNORE
 from coranet.data.datasets.folder import read_folder
 from coranet.data.grid import Grid
 from coranet.data.readers import nifti
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
 from coranet.errors import InputError
-from coranet.files import make_folder
+from coranet.files import make_folder, write_atomically
 
 _WAY_OUT = (
     "Draw a split with test cases (coranet split {data} --ratio 1:4 --test 10 --out FILE), and give it with --split."
@@ -108,3 +110,6 @@ def write_store_exam(exam: Exam) -> None:
                 nifti.write(file, channel, geometry)
         if not (file := exam.labels / f"{name}.nii.gz").exists():
             nifti.write(file, store.label(name), geometry)
+    if store.ignore is not None:
+        named = {name: value for value, name in store.classes.items()} | {IGNORE: store.ignore}
+        write_atomically(exam.labels / "dataset.json", json.dumps({"labels": named}).encode())

@@ -56,7 +56,9 @@ def make_run(
     check_classes(store, split)
     if dims == 3:
         check_volumes(store, split)
-    if not split.unlabelled:
+    if partial := store.partial.intersection(split.labelled):
+        say(f"{len(partial)} labelled cases are drawn in part: where nobody drew, they are unlabelled.")
+    elif not split.unlabelled:
         say("There are no unlabelled cases: training on labels alone.")
         method = method.on_labels_alone()
     scans = Scans(

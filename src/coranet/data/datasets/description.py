@@ -16,6 +16,9 @@ from coranet.json_files import JsonError, read_json
 EXAMPLE = '{"channel_names": {"0": "CT"}, "labels": {"background": 0, "organ": 1}, "file_ending": ".nii.gz"}'
 """The least a `dataset.json` says."""
 
+IGNORE = "ignore"
+"""What nnU-Net calls the label of voxels that nobody drew."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
@@ -25,6 +28,8 @@ class Description:
     channels: tuple[str, ...]
     classes: Mapping[int, str]
     """0 is background."""
+    ignore: int | None
+    """The value of voxels that nobody drew, where there is one."""
     patients: Mapping[str, str]
     """From a case's name to its patient, where the file says so."""
 
@@ -40,6 +45,7 @@ def read_description(root: Path) -> tuple[Description | None, list[Problem]]:
         return None, [error.problem]
     for name, parse in (
         ("channels", _channels),
+        ("ignore", read_ignore),
         ("classes", read_classes),
         ("patients", _patients),
         ("ending", _ending),
@@ -47,7 +53,7 @@ def read_description(root: Path) -> tuple[Description | None, list[Problem]]:
         try:
             parts[name] = parse(path, data)
         except FileError as error:
-            problems.append(error.problem)
+            problems += [] if error.problem in problems else [error.problem]
     if problems:
         return None, problems
     del parts["ending"]
@@ -81,14 +87,10 @@ def _channels(path: Path, data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def read_classes(path: Path, data: Mapping[str, Any]) -> Mapping[int, str]:
-    """Names by number, 0 the background."""
-    labels = data.get("labels")
-    if not isinstance(labels, dict):
-        remedy = 'Add "labels", such as {"background": 0, "organ": 1}'
-        raise FileError(path, 'names no classes ("labels")', remedy)
-    numbered = [_class(path, printable(key), value) for key, value in labels.items()]
+    """Names by number, 0 the background; without what is ignored."""
+    numbered = [(number, name) for number, name in _numbered(path, data) if name.lower() != IGNORE]
     classes = dict(sorted(numbered))
-    if len(classes) < len(labels):
+    if len(classes) < len(numbered):
         raise FileError(path, '"labels" gives one number to several classes', "Give each class its own")
     if len(set(classes.values())) < len(classes):
         raise FileError(path, '"labels" gives one name to several classes', "Give each class its own")
@@ -104,15 +106,31 @@ def read_classes(path: Path, data: Mapping[str, Any]) -> Mapping[int, str]:
     return classes
 
 
+def read_ignore(path: Path, data: Mapping[str, Any]) -> int | None:
+    """The value of voxels that nobody drew, by nnU-Net's convention: a label called ignore, above all classes."""
+    numbered = _numbered(path, data)
+    found = [number for number, name in numbered if name.lower() == IGNORE]
+    highest = max((number for number, name in numbered if name.lower() != IGNORE), default=0)
+    if found and not (len(found) == 1 and highest < found[0] <= 255):
+        remedy = f'Give it one number above all classes and up to 255, such as "ignore": {highest + 1}'
+        raise FileError(path, f'"labels" gives ignore the number {", ".join(map(str, found))}', remedy)
+    return found[0] if found else None
+
+
+def _numbered(path: Path, data: Mapping[str, Any]) -> list[tuple[int, str]]:
+    labels = data.get("labels")
+    if not isinstance(labels, dict):
+        remedy = 'Add "labels", such as {"background": 0, "organ": 1}'
+        raise FileError(path, 'names no classes ("labels")', remedy)
+    return [_class(path, printable(key), value) for key, value in labels.items()]
+
+
 def _class(path: Path, key: str, value: Any) -> tuple[int, str]:
     """A number and its name, from `name: number` or from the older `number: name`."""
     if isinstance(value, list):
         remedy = 'Give each class one number, such as "tumour": 2; regions are not supported'
         raise FileError(path, f'"labels" makes {key!r} a region of several values', remedy)
     number, name = (key, printable(value)) if isinstance(value, str) else (value, key)
-    if name.lower() == "ignore":
-        remedy = "Leave partly labelled cases without a label file; ignored voxels are not supported"
-        raise FileError(path, '"labels" has an ignore label', remedy)
     if isinstance(number, str) and number.isdecimal():
         number = int(number)
     if type(number) is not int:

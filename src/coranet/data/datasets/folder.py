@@ -52,6 +52,8 @@ class Case:
     label: Source | None
     part: Part
     patient: str
+    ignore: int | None = None
+    """The value of its label where nobody drew, where the dataset has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,8 @@ class Dataset:
     cases: tuple[Case, ...]
     manifest: Manifest | None = None
     """What a whole copy holds, where the set is a published one."""
+    ignore: int | None = None
+    """The value of label voxels that nobody drew, where there is one."""
 
 
 def read_folder(root: Path) -> Dataset:
@@ -99,6 +103,7 @@ def survey(root: Path) -> tuple[Dataset | None, list[Problem]]:
         channels=description.channels,
         classes=description.classes,
         cases=tuple(cases),
+        ignore=description.ignore,
     )
     return dataset, problems
 
@@ -196,6 +201,7 @@ def _survey_part(root: Path, part: Part, description: Description) -> tuple[list
             label=label_source(label_of[name]) if name in label_of else None,
             part=part,
             patient=description.patients.get(name, patient_of(name)),
+            ignore=description.ignore,
         )
         for name, files in groups.items()
     ]

@@ -85,12 +85,14 @@ def survey_h5(root: Path) -> Survey:
     ]
     channels: tuple[str, ...] = (form.channel,) if form else ()
     classes = form.classes if form else ()
+    ignore = None
     if form is None and files:
         description, found = read_description(root)
         if description is None:
             remedy = f"Name them as these sets do, or write a dataset.json: {found[0].remedy}"
             return None, [fatal(root, f"holds HDF5 files of no known set, such as {files[0].name}", remedy)]
         channels, classes = description.channels, tuple(description.classes.values())[1:]
+        ignore = description.ignore
         if len(channels) > 1:
             message = f"names {len(channels)} channels, and an HDF5 file holds one"
             return None, [fatal(root / "dataset.json", message, "Convert the scans to NIfTI, one file a channel")]
@@ -109,6 +111,7 @@ def survey_h5(root: Path) -> Survey:
         problems=problems,
         layout="HDF5 file (.h5)",
         manifest=form.manifest if form else None,
+        ignore=ignore,
     )
 
 

@@ -49,6 +49,7 @@ def _four_axes(root: Path, description: Description) -> Survey:
         cases=cases,
         problems=problems,
         layout="scan in imagesTr",
+        ignore=description.ignore,
     )
 
 

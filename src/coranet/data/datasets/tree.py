@@ -24,6 +24,7 @@ def surveyed(
     problems: Sequence[Problem],
     layout: str,
     manifest: Manifest | None = None,
+    ignore: int | None = None,
 ) -> Survey:
     """The dataset of these cases, in their order, training before test.
 
@@ -35,6 +36,7 @@ def surveyed(
         problems: what was found on the way.
         layout: what is looked for, for the message that there is nothing.
         manifest: what a whole copy holds.
+        ignore: the value of label voxels that nobody drew.
     """
     if not root.is_dir():
         message = "is not a folder" if root.exists() else "does not exist"
@@ -48,8 +50,9 @@ def surveyed(
         name=root.resolve().name,
         channels=channels,
         classes=dict(enumerate(("background", *classes))),
-        cases=tuple(ordered),
+        cases=tuple(replace(case, ignore=ignore) for case in ordered),
         manifest=manifest,
+        ignore=ignore,
     )
     return dataset, [*problems, *_same_names(ordered), *_nearly_same(ordered), *counts]
 

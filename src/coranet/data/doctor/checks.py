@@ -26,7 +26,7 @@ def check_case(case: Case, dataset: Dataset, seen: Mapping[Source, Seen], verdic
             remedy = _way_to_the_grid(seen[first], seen[other], verdict if other == case.label else None)
             yield fatal(other.path, f"does not lie on the grid of {first.path.name}: {difference}", remedy)
     if case.label and case.label in seen:
-        unknown = sorted(set(seen[case.label].counts) - set(dataset.classes))
+        unknown = sorted(set(seen[case.label].counts) - {*dataset.classes, dataset.ignore})
         if unknown:
             names = ", ".join(f"{value} {name}" for value, name in dataset.classes.items())
             message = f"has label values {', '.join(map(str, unknown))} that dataset.json does not name ({names})"
@@ -49,7 +49,7 @@ def _way_to_the_grid(image: Seen, label: Seen, verdict: Verdict | None) -> str:
 def _way_to_the_classes(dataset: Dataset, seen: Mapping[Source, Seen]) -> str:
     """What to do about unnamed label values: where all labels have as many as there are classes, which is which."""
     labels = [case.label for case in dataset.cases if case.label and case.label in seen]
-    values = sorted({value for label in labels for value in seen[label].counts} | {0})
+    values = sorted({value for label in labels for value in seen[label].counts} - {dataset.ignore} | {0})
     if len(values) != len(dataset.classes):
         moves = [f"{value} -> {place}" for place, value in enumerate(values) if value != place]
         if not moves:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coranet.data.datasets.folder import Dataset
+from coranet.data.doctor.drawing import Drawn
 from coranet.data.grid import orientation_code
 from coranet.data.prepare.extents import Extents, extents_of
 from coranet.data.readers import Source
@@ -28,6 +29,8 @@ class Seen:
     """Whether the file says where its voxels lie."""
     flat: bool = False
     """Whether it is a picture."""
+    drawn: Drawn | None = None
+    """How much of a label was drawn, where some of it was not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +45,11 @@ class Facts(Extents):
     orientations: Mapping[str, int]
     """How many scans point which way, such as `LPS`."""
     class_shares: Mapping[str, float]
-    """The share of each class in the voxels of all training labels."""
+    """The share of each class in the voxels that are drawn of all training labels."""
     intensities: Mapping[str, tuple[float, float]]
     """The lowest and highest grey level of each channel."""
+    partial: Mapping[str, Drawn]
+    """By case, how much of its label is drawn, where some of it is not."""
 
 
 def gather_facts(dataset: Dataset, seen: Mapping[Source, Seen]) -> Facts:
@@ -56,6 +61,7 @@ def gather_facts(dataset: Dataset, seen: Mapping[Source, Seen]) -> Facts:
     counts: Counter[int] = Counter()
     for label in labels:
         counts.update(seen[label].counts if label in seen else {})
+    counts.pop(dataset.ignore if dataset.ignore is not None else -1, None)
     channels = {
         channel: [seen[case.images[i]] for case in dataset.cases if case.images[i] in seen]
         for i, channel in enumerate(dataset.channels)
@@ -73,5 +79,10 @@ def gather_facts(dataset: Dataset, seen: Mapping[Source, Seen]) -> Facts:
             channel: (min(file.lowest for file in files), max(file.highest for file in files))
             for channel, files in channels.items()
             if files
+        },
+        partial={
+            case.name: drawn
+            for case in dataset.cases
+            if case.label and case.label in seen and (drawn := seen[case.label].drawn) is not None
         },
     )

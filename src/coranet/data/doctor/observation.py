@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from coranet.data.alignment import Turn, fits
 from coranet.data.datasets.folder import Case
+from coranet.data.doctor.drawing import drawn_of, seems_sparse
 from coranet.data.doctor.facts import Seen
 from coranet.data.doctor.outliers import Trait, brightness_of, traits
 from coranet.data.prepare.cases import label_values
@@ -73,7 +74,7 @@ def inspect_case(
         with _noting(observation, on_file):
             volume = case.label.read()
             values = replace(volume, array=label_values(volume))
-            _note(observation, case.label, volume, _see_classes(values, case.label.path))
+            _note(observation, case.label, volume, _see_classes(values, case.label.path, case.ignore))
             label = values
     read = ReadCase(images=images, label=label, whole=len(images) == len(case.images))
     if read.whole:
@@ -109,11 +110,14 @@ def _compare(observation: Observation, case: Case, read: ReadCase, levels: Level
     """Keep how a case compares with others: its traits, and how its label lies on its first channel."""
     image, label, brightness = read.images[0].array, read.values, {}
     if label is not None:
-        observation.fits = fits(image, label)
+        observation.fits = fits(image, label, case.ignore)
         if label.shape == image.shape:
             brightness = brightness_of(image, label, levels)
     seen_label = observation.seen.get(case.label) if case.label else None
-    observation.traits = traits(observation.seen[case.images[0]], seen_label, brightness, classes)
+    whole = (
+        seen_label if seen_label and seen_label.drawn is None else None
+    )  # of a part there is no saying how much there is
+    observation.traits = traits(observation.seen[case.images[0]], whole, brightness, classes)
 
 
 def see_image(volume: Volume, file: Path) -> tuple[Seen, list[Problem]]:
@@ -154,14 +158,22 @@ def _see_image(volume: Volume, file: Path, levels: Levels) -> tuple[Seen, list[P
     return seen, problems
 
 
-def _see_classes(label: Volume, file: Path) -> tuple[Seen, list[Problem]]:
+def _see_classes(label: Volume, file: Path, ignore: int | None = None) -> tuple[Seen, list[Problem]]:
     numbers = sum((np.bincount(slab.ravel(), minlength=256) for slab in label.array), np.zeros(256, np.int64))
     counts = {value: int(number) for value, number in enumerate(numbers) if number}
     problems = []
     if set(counts) == {0}:
         remedy = "Check that it is the right file; remove it if the case is not labelled"
         problems.append(warning(file, "is all background", remedy))
-    return Seen(geometry=label.geometry, lowest=min(counts), highest=max(counts), counts=counts), problems
+    if set(counts) == {ignore}:
+        problems.append(fatal(file, "has no voxel that is drawn", "Remove the file: the case is then unlabelled"))
+    if ignore is None and (sparse := seems_sparse(label.array)):
+        planes, span, axis = sparse
+        message = f"shows objects in {planes} of {span} slices along {axis}, each between slices without"
+        remedy = 'If only those were drawn, give the voxels of the others a value and name it "ignore" in dataset.json'
+        problems.append(warning(file, message, remedy))
+    drawn = drawn_of(label.array, ignore)
+    return Seen(geometry=label.geometry, lowest=min(counts), highest=max(counts), counts=counts, drawn=drawn), problems
 
 
 def _levels(volume: Volume) -> Levels:

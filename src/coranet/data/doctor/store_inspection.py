@@ -28,9 +28,10 @@ def inspect_store(
             label=here if stored.labelled else None,
             part=stored.part,
             patient=stored.patient,
+            ignore=store.ignore,
         )
         image, geometry = store.image(stored.name), Grid.from_json(stored.grid).geometry
-        found[case.name] = fits(image[0], label) if label is not None else {}
+        found[case.name] = fits(image[0], label, store.ignore) if label is not None else {}
         if on_case:
             on_case(case, [Volume(channel, geometry, store.path) for channel in image], label, store.classes)
         if on_progress:
@@ -43,6 +44,7 @@ def inspect_store(
         channels=tuple(store.index["channels"]),
         classes=store.classes,
         cases=tuple(cases),
+        ignore=store.ignore,
     )
     return Report(
         dataset=dataset,

@@ -78,9 +78,9 @@ class Opened:
     warnings: list[Problem]
     """What readers had to say, complete once the channels are read."""
 
-    def place_label(self) -> NDArray[np.uint8] | None:
+    def place_label(self, ignore: int | None = None) -> NDArray[np.uint8] | None:
         """The label `(X, Y, Z)` on the store's grid; best when the channels are out of memory again."""
-        return None if self.truth is None else forward_turned(self.truth, self.grid)
+        return None if self.truth is None else forward_turned(self.truth, self.grid, ignore)
 
 
 def plan(geometry: Geometry, settings: Preparation, box: Box | None = None) -> Grid:

@@ -56,15 +56,20 @@ def forward_label(label: NDArray[Any], grid: Grid) -> Labels:
     return forward_turned(np.ascontiguousarray(grid.turn(label), np.uint8), grid)
 
 
-def forward_turned(turned: Labels, grid: Grid) -> Labels:
+def forward_turned(turned: Labels, grid: Grid, ignore: int | None = None) -> Labels:
     """`forward_label` of what is turned already.
 
-    A class too small to win any voxel of a coarser grid takes those it has most of, as many as its volume.
+    A class too small to win any voxel of a coarser grid takes those it has most of, as many as its volume. Where some
+    voxels are not drawn, those that are vote alone, and padding is not drawn either.
     """
     steps = _there(grid)
-    winner = _vote(turned, steps, nearest_or_share)
+    if ignore is not None and ignore in turned:
+        winner = _vote_of_drawn(turned, steps, ignore)
+    else:
+        winner = _vote(turned, steps, nearest_or_share)
     if max(grid.scale) > 1:
         counts = class_counts(turned)
+        counts[ignore or 0] = 0
         for value in np.flatnonzero(counts.astype(bool) & ~class_counts(winner).astype(bool)):
             voxels = max(1, round(int(counts[value]) / float(np.prod(grid.scale))))
             _keep(winner, turned, steps, int(value), voxels)
@@ -130,6 +135,27 @@ def _vote(labels: Labels, steps: Steps, weights: Weights) -> Labels:
             target[rows][larger] = value
             largest[larger] = found[larger]
         target[rows][largest <= background + _ROUNDING] = 0
+    return winner
+
+
+def _vote_of_drawn(labels: Labels, steps: Steps, ignore: int) -> Labels:
+    """Each voxel takes the drawn class with the largest share of it, and none where less is drawn than half a voxel.
+
+    Of a grid that is coarser than the drawing, one slice or line of it must not be outvoted by what lies beside it.
+    """
+    least = 0.5 / float(np.prod([max(step.scale, 1) for step in steps]))
+    winner = np.full([step.size for step in steps], ignore, np.uint8)
+    lines = lines_of(labels.shape, steps, nearest_or_share)
+    values = [int(value) for value in np.flatnonzero(class_counts(labels)) if value != ignore]
+    for rows in parts_of(lines, labels.shape):
+        largest, drawn = np.zeros((2, *winner[rows].shape), np.float32)
+        for value in values:
+            found = resample_part(labels, lines, rows, _is(value), 0.0)
+            drawn += found
+            larger = found > largest + _ROUNDING
+            winner[rows][larger] = value
+            largest[larger] = found[larger]
+        winner[rows][drawn < least - _ROUNDING] = ignore
     return winner
 
 

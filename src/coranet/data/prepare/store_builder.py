@@ -153,6 +153,7 @@ def building(dataset: Dataset, cases: Sequence[Case], settings: Preparation, pat
         "channels": list(dataset.channels),
         "classes": {str(value): name for value, name in dataset.classes.items()},
         "preparation": asdict(settings),
+        **_said(dataset.ignore),
     }
     try:
         with ResumableWriter(path, header, [case_key(case, settings) for case in cases]) as writer:
@@ -194,7 +195,7 @@ def fill_gaps(case: Case) -> Case:
 
 def _key(dataset: Dataset, cases: Sequence[Case], settings: Preparation) -> str:
     described = [str(dataset.root.resolve()), dataset.name, dataset.channels, sorted(dataset.classes.items())]
-    return _hash([described, [case_key(case, settings) for case in cases]])
+    return _hash([described, [case_key(case, settings) for case in cases], *_said(dataset.ignore).values()])
 
 
 def case_key(case: Case, settings: Preparation) -> str:
@@ -203,7 +204,13 @@ def case_key(case: Case, settings: Preparation) -> str:
     meant = [(source.reader, source.inside, [str(file) for file in source.files()]) for source in sources]
     stats = [file.stat() for source in sources for file in source.files() if file.exists()]
     seen = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
-    return _hash([FORMAT, case.name, case.patient, case.part, case.label is not None, meant, seen, asdict(settings)])
+    about = [FORMAT, case.name, case.patient, case.part, case.label is not None, meant, seen, asdict(settings)]
+    return _hash([*about, *_said(case.ignore).values()])
+
+
+def _said(ignore: int | None) -> dict[str, int]:
+    """What is written of an ignored value: nothing where there is none, so that older stores stay what they are."""
+    return {} if ignore is None else {"ignore": ignore}
 
 
 def _hash(content: object) -> str:

@@ -57,7 +57,7 @@ def make_piece(task: Task, images: Iterable[Volume], labels: Iterable[Volume]) -
     opened = open_case(images, labels, task.settings)
     planes = opened.grid.planes
     digest = files.write_image(opened.slabs, opened.grid.shape[0], planes)
-    label = opened.place_label()
+    label = opened.place_label(case.ignore)
     if label is not None:
         files.write_label(label, digest, planes)
     piece = Piece(
@@ -72,7 +72,10 @@ def make_piece(task: Task, images: Iterable[Volume], labels: Iterable[Volume]) -
         },
         hash=digest.hexdigest()[:16],
         labelled=label is not None,
-        remarks={"kept": _recovery(opened, label), "warnings": [str(problem) for problem in opened.warnings]},
+        remarks={
+            "kept": _recovery(opened, label, case.ignore),
+            "warnings": [str(problem) for problem in opened.warnings],
+        },
     )
     files.finish(piece)
     return task.number, piece, True
@@ -125,12 +128,15 @@ def _begin(budget: Budget) -> None:
     end_with_parent()
 
 
-def _recovery(opened: Opened, label: NDArray[np.uint8] | None) -> dict[str, float]:
-    """By class, the Dice of a label with what comes back of it; empty where all of it does."""
+def _recovery(opened: Opened, label: NDArray[np.uint8] | None, ignore: int | None) -> dict[str, float]:
+    """By class, the Dice of a label with what comes back of it, where it is drawn; empty where all of it does."""
     if opened.truth is None or label is None:
         return {}
     there, back, both = np.zeros((3, 256), np.int64)
     for before, after in zip(opened.truth, restore_turned(label, opened.grid), strict=True):
+        if ignore is not None:
+            drawn = (before != ignore) & (after != ignore)
+            before, after = before[drawn], after[drawn]
         for counts, values in ((there, before), (back, after), (both, before[before == after])):
             counts += np.bincount(values.ravel(), minlength=256)
     if (there == both).all():

@@ -125,7 +125,7 @@ class Predictor:
                 yield number.unsqueeze(0), planes, prediction
 
     def dice(self, pool: Pool, classes: Mapping[str, str]) -> dict[str, float]:
-        """Mean over cases of the Dice of each object, on the store's grid, and the mean of those."""
+        """Mean over cases of the Dice of each object where it is drawn, on the store's grid, and the mean of those."""
         assert pool.labels is not None
         counts: dict[str, Tensor] = {}
         for index, planes, prediction in self.over(pool):
@@ -133,6 +133,9 @@ class Predictor:
             for row, number in enumerate(index.tolist()):
                 label = pool.labels[number][planes].to(pool.device)
                 mine = guess[row][tuple(slice(n) for n in label.shape)]
+                if pool.ignore is not None:
+                    drawn = label != pool.ignore
+                    mine, label = mine[drawn], label[drawn]
                 both = overlap_counts(mine, label.long(), len(classes))
                 counts[pool.cases[number]] = counts.get(pool.cases[number], 0) + both
         scores = torch.stack([dice_from_counts(count) for count in counts.values()]).nanmean(dim=0)[1:]

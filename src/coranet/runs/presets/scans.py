@@ -77,7 +77,8 @@ def describe(source: str, store: Store, split: Split) -> Data:
 
 
 def _volumes(store: Store, cases: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """Millilitres of each class but the background, case by case."""
+    """Millilitres of each class but the background, of each case that is wholly drawn."""
+    cases = [name for name in cases if name not in store.partial]
     voxels = [np.bincount(store.label(name).ravel(), minlength=len(store.classes)) for name in cases]
     sizes = [math.prod(Grid.from_json(store.cases[name].grid).spacing) / 1000 for name in cases]
     return {
