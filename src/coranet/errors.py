@@ -17,6 +17,10 @@ class InputError(ValueError):
     The message names the thing and the way out. Anything else that is raised is a fault of ours.
     """
 
+    def __str__(self) -> str:
+        """One line that can be read, whatever a stranger's file put into it."""
+        return brief(printable(super().__str__()), 800)
+
 
 class DivergenceError(InputError):
     """A term of the loss is no longer finite; the message names the step and the term."""
@@ -35,6 +39,11 @@ def suggest(name: str, known: Iterable[str], more: str = "") -> str:
     nearest = f"Did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?" if near else ""
     listed = f"There are: {', '.join(names)}{more}." if not near or len(names) <= _FEW else ""
     return f"{nearest} {listed}".strip()
+
+
+def brief(text: str, most: int = 600) -> str:
+    """The text, or its beginning and its end where it is too long to be read."""
+    return text if len(text) <= most else f"{text[: most * 2 // 3]} ... {text[-most // 3 :]}"
 
 
 def one_line(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coranet.errors import InputError
+from coranet.errors import InputError, brief
 from coranet.file_names import printable, special_kind
 
 MOST_BYTES = 256 * 2**20
@@ -26,7 +26,7 @@ class JsonError(InputError):
         self.file, self.message, self.remedy = file, message, remedy
 
     def __str__(self) -> str:
-        return f"{printable(self.file)}: {self.message}. {self.remedy}."
+        return printable(f"{self.file}: {brief(self.message)}. {self.remedy}.")
 
 
 def read_json(path: Path, remedy: str = "Restore the file") -> Any:

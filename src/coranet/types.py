@@ -154,6 +154,8 @@ class Update:
     optimizer: str = "main"
     rate: float = 1.0
     """Times the run's learning rate."""
+    adam: float | None = None
+    """The rate of an Adam of its own, which stays as it is, whatever the run's optimizer; None takes the run's."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,14 @@ from tests.attacks.kills import kill_attack
 from tests.attacks.pictures_that_lie import PICTURE_LIES
 from tests.attacks.scans import prediction_attack, reader_attack
 from tests.attacks.series_that_lie import SERIES_LIES
-from tests.attacks.settings import attack_comparison, attack_dataset, attack_run, attack_split, attack_store
+from tests.attacks.settings import (
+    attack_comparison,
+    attack_dataset,
+    attack_page,
+    attack_run,
+    attack_split,
+    attack_store,
+)
 from tests.attacks.strangers import attack_film, attack_stranger
 from tests.attacks.surroundings import attack_name, attack_special, attack_surroundings
 from tests.attacks.world import VERBS
@@ -54,6 +61,7 @@ KINDS: dict[str, Kind] = {
     "state half-way": Kind(make=attack_memory, count=60, few=0, needs=("half",)),
     "stranger's code": Kind(make=attack_stranger, count=75, few=6),
     "film": Kind(make=attack_film, count=20, few=2),
+    "log, scores, predictions": Kind(make=attack_page, count=150, few=3),
     "names": Kind(make=attack_name, count=84, few=3),
     "special files": Kind(make=attack_special, count=66, few=6),
     "surroundings": Kind(make=attack_surroundings, count=48, few=0, seconds=60),

@@ -15,9 +15,10 @@ from coranet.data.datasets.folder import read_folder
 from coranet.runs.options import Options
 from coranet.runs.run_plan import make_run
 from tests.attacks.attack import Attack, Scene, Wrong
+from tests.attacks.bytewise import damaged
 from tests.attacks.json_damage import hostile
 from tests.attacks.verdict import verb
-from tests.attacks.world import LENGTH, TINY, World, copy_run, predicted, tiny
+from tests.attacks.world import CASE, LENGTH, TINY, World, copy_run, predicted, tiny
 
 Act = Callable[[], None]
 
@@ -128,6 +129,24 @@ def _page(folder: Path) -> None:
     verb("report", folder)
     if not (folder / "report.html").is_file():
         raise Wrong("ended well, and wrote no page")
+
+
+def attack_page(scene: Scene) -> Attack:
+    """A finished run whose log, scores or predictions are damaged: reported on."""
+    run, world = copy_run(scene.world, scene.room), scene.world
+    shutil.copytree(world.made_by("predict"), run / "predictions")
+    shutil.copy(world.made_by("evaluate"), run / "scores.csv")
+    file = run / ("log.jsonl", "scores.csv", f"predictions/{CASE}.nii.gz")[scene.number % 3]
+    if file.suffix == ".jsonl" and scene.number % 2:
+        lines = file.read_text().splitlines()
+        place = scene.rng.randrange(len(lines))
+        what, content = hostile(json.loads(lines[place]), scene)
+        lines[place] = content.decode(errors="replace")
+        file.write_text("\n".join(lines) + "\n", errors="replace")
+    else:
+        what, content = damaged(file.read_bytes(), scene.rng)
+        file.write_bytes(content)
+    return Attack(what=f"report, {file.name}: {what}", act=lambda: _page(run))
 
 
 def resume(run: Path, world: World) -> None:

@@ -76,6 +76,17 @@ def test_a_closed_standard_output_is_said_before_any_work(capsys, monkeypatch, w
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_that_was_deleted_is_said_before_any_work(capsys, monkeypatch, tmp_path):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    code, _, lines = end(capsys, ["methods"])
+    assert code == 1
+    assert lines == [
+        "coranet: The folder that you are in was deleted. Change to another one, and give the command again."
+    ]
+
+
 @pytest.mark.parametrize("streams", [">&-", ">&- 2>&-", "<&- >&-"])
 def test_closed_streams_of_a_shell(streams):
     done = subprocess.run(

@@ -242,3 +242,37 @@ def test_a_store_is_known_by_its_files(tmp_path: Path) -> None:
     assert Store.is_store(write_store(tmp_path / "store").path)
     assert not Store.is_store(tmp_path)
     assert not Store.is_store(tmp_path / "nowhere")
+
+
+GRID = {
+    "native": {"shape": [3, 4, 5], "affine": np.eye(4).tolist()},
+    "axes": [0, 1, 2],
+    "flips": [False, False, False],
+    "shape": [3, 4, 5],
+    "scale": [1.0, 1.0, 1.0],
+    "offset": [0.0, 0.0, 0.0],
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"scale": [1.0]},
+        {"scale": "111"},
+        {"axes": [0, 0, 1]},
+        {"native": {"shape": [3, 4], "affine": np.eye(4).tolist()}},
+        {"native": {"shape": [3, {}, 5], "affine": np.eye(4).tolist()}},
+        {"native": {"shape": [3, 4, 5], "affine": [[1.0]]}},
+    ],
+)
+def test_a_grid_that_is_none_is_refused_when_the_store_is_opened(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_store(tmp_path / "store")
+    index = json.loads((tmp_path / "store/index.json").read_text())
+    index["cases"][0]["grid"] = {**GRID, **change}
+    (tmp_path / "store/index.json").write_text(json.dumps(index))
+    if not change:
+        assert Store.open(tmp_path / "store").cases["a"].grid == GRID
+        return
+    with pytest.raises(InputError, match=r"index\.json: is not the index of a whole store"):
+        Store.open(tmp_path / "store")

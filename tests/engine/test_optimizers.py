@@ -7,6 +7,8 @@ import torch
 
 from coranet.engine.optimizers import make_optimizers
 from coranet.engine.run import Optim
+from coranet.methods import METHODS
+from coranet.methods.critics import Adversarial
 from coranet.methods.supervised import Supervised
 from tests import tiny
 
@@ -45,3 +47,20 @@ def test_nesterov_looks_ahead() -> None:
         plain -= rate * velocity
     assert moved(Optim(kind="sgd", lr=rate, nesterov=True), gradients) == pytest.approx(ahead, abs=1e-6)
     assert moved(Optim(kind="sgd", lr=rate), gradients) == pytest.approx(plain, abs=1e-6)
+
+
+CRITICAL = [name for name, method in METHODS.items() if issubclass(method, Adversarial)]
+
+
+@pytest.mark.parametrize("name", CRITICAL)
+@pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
+def test_critics_learn_by_adam_whatever_the_run_s_optimizer(name: str, kind: str) -> None:
+    """The authors of DAN, ADVENT and SASSNet give critics Adam at 1e-4; by the run's SGD they stay at chance."""
+    method = METHODS[name]()
+    optim = Optim(kind=kind, lr=0.01, weight_decay=1e-4, decay="poly")
+    made = make_optimizers(method, method.nets(tiny.make_net()), optim)
+    (group,) = made["critic"].param_groups
+    assert type(made["critic"]) is torch.optim.Adam
+    assert (group["lr"], group["weight_decay"]) == (1e-4, 0.0)
+    assert made["main"].param_groups[0]["lr"] == 0.01
+    assert len(CRITICAL) == 4

@@ -62,3 +62,14 @@ def test_updates_have_names_of_their_own():
         else:
             with pytest.raises(InputError, match="Two updates of Twice are called 'one': name them apart"):
                 updates(batch, at, 1e-3)
+
+
+def test_a_critic_learns_beside_a_segmenter_that_learns_by_sgd():
+    torch.manual_seed(0)
+    method, batch = DAN(critic_dropout=0.0), tiny.batch()
+    nets = method.nets(tiny.make_net())
+    optim = Optim(kind="sgd", lr=0.001, decay="poly")
+    updates = Updates(method, nets, make_optimizers(method, nets, optim), Accel())
+    losses = [float(updates(batch, tiny.at("train"), rate=0.0).values["critic"].detach()) for _ in range(200)]
+    assert losses[0] == pytest.approx(0.693, abs=0.01)  # chance
+    assert losses[-1] < 0.67  # by SGD at the same rate it stays at chance

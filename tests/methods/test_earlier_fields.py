@@ -100,3 +100,10 @@ def test_what_is_written_today_is_left_alone(kind):
     assert read(kind, {}) == METHODS[kind]()
     if kind == "coranet:released":
         assert read(kind, {"dice": 0.0}).dice == 0.0
+
+
+def test_a_critic_s_share_of_the_run_s_rate_is_read_as_its_own_rate():
+    fields = {"kind": "dan", "critic_rate": 0.1}
+    assert decode(Method, fields, "run.json.method") == METHODS["dan"]()
+    with pytest.raises(InputError, match=r"run\.json\.method\.critic_rate: dan is no longer trained so"):
+        decode(Method, {**fields, "critic_rate": 0.5}, "run.json.method")

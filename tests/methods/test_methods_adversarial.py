@@ -308,7 +308,7 @@ def test_segmenter_and_critic_do_not_train_each_other(method):
     nets, batch = build(method), tiny.batch(maps=())
     segmenter, critic = method().objectives("train")
     assert (segmenter.optimizer, critic.optimizer) == ("main", "critic")
-    assert critic.rate == 0.1
+    assert critic.adam == 1e-4
     run(nets, segmenter, batch)
     assert all(p.grad is None for p in nets["critic"].parameters())
     nets["student"].zero_grad(set_to_none=True)

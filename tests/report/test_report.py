@@ -416,5 +416,5 @@ def test_a_missing_scan_is_named_and_nothing_is_written(data: Path, runs: dict[s
 def test_a_folder_that_cannot_be_written_is_named(data: Path, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     runs = {"one": data / "supervised"}
-    with pytest.raises(InputError, match=r"out: cannot be written"):
+    with pytest.raises(InputError, match=r"out: cannot be made"):
         write_report(tmp_path / "out", runs, data / "imagesTs", data / "labelsTs", title="")

@@ -45,6 +45,8 @@ def exit_status(work: Callable[[], int]) -> int:
     """
     if not _open_streams():
         return _ended(1, "Standard output is closed. Send it to a file, a program or /dev/null.")
+    if not _folder_is_there():  # libraries in C end the process without a word of ours
+        return _ended(1, "The folder that you are in was deleted. Change to another one, and give the command again.")
     try:
         with _hushed(), _checked_output():
             return _flushed(work)
@@ -96,6 +98,14 @@ def _open_streams() -> bool:
         if hasattr(stream, "reconfigure"):  # a name that the terminal's alphabet lacks is shown in another spelling
             stream.reconfigure(errors="backslashreplace")
     return there
+
+
+def _folder_is_there() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _to_nothing(descriptor: int) -> None:

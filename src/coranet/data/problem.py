@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from coranet.errors import InputError
+from coranet.errors import InputError, brief
 from coranet.file_names import printable
 
 
@@ -20,7 +20,7 @@ class Problem:
     remedy: str
 
     def __str__(self) -> str:
-        return printable(f"{self.file}: {self.message}. {self.remedy}.")
+        return printable(f"{self.file}: {brief(self.message)}. {self.remedy}.")
 
 
 def fatal(file: Path | str, message: str, remedy: str) -> Problem:

@@ -107,7 +107,7 @@ class Store:
             names = [case.name for case in self.cases.values() if not self._holds(case)]
             sound = self.classes[0] is not None and self.channels > 0 and isinstance(self.preparation, Mapping)
             sound &= self.ignore is None or (type(self.ignore) is int and max(self.classes) < self.ignore <= 255)
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             names, sound = [f"{type(error).__name__} {error}"[:100]], False
         if names or not sound:
             about = f" ({names[0]})" if names else ""
@@ -194,7 +194,14 @@ class Store:
 
 def _fits(grid: Grid, shape: tuple[int, ...]) -> bool:
     """Whether a grid is of that shape, with steps that can be measured."""
-    return grid.shape == shape and all(0 < step < inf for step in (*grid.spacing, *grid.native.spacing))
+    return (
+        grid.shape == shape
+        and sorted(grid.axes) == [0, 1, 2]
+        and len(grid.native.shape) == 3
+        and all(type(size) is int and size > 0 for size in grid.native.shape)
+        and all(isinstance(number, int | float) for number in (*grid.scale, *grid.offset))
+        and all(0 < step < inf for step in (*grid.spacing, *grid.native.spacing))
+    )
 
 
 class StoreWriter:

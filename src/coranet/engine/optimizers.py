@@ -17,14 +17,20 @@ def make_optimizers(
     With `captured` they can be part of a CUDA graph: their rate is a tensor and all their state lies on the device.
     """
     owners: dict[str, list[str]] = {}
+    kinds: dict[str, Optim] = {}
     for phase in method.phases:
         for update in method.objectives(phase.name):
             known = owners.setdefault(update.optimizer, [])
             known += [name for name in update.trains if name not in known]
+            kinds[update.optimizer] = optim if update.adam is None else _own_adam(optim, update.adam)
     return {
-        name: _make_optimizer([p for net in names for p in nets[net].parameters()], optim, captured)
+        name: _make_optimizer([p for net in names for p in nets[net].parameters()], kinds[name], captured)
         for name, names in owners.items()
     }
+
+
+def _own_adam(optim: Optim, lr: float) -> Optim:
+    return Optim(kind="adam", lr=lr, betas=optim.betas)
 
 
 def rate(optim: Optim, step: int, steps: int) -> float:

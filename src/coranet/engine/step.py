@@ -102,7 +102,7 @@ class Updates:
                     f"Two updates of {type(self.method).__name__} are called {update.name!r}: name them apart."
                 )
             optimizer = self.optimizers[update.optimizer]
-            for group in optimizer.param_groups:
+            for group in optimizer.param_groups if update.adam is None else ():
                 group["lr"] = update.rate * rate
             optimizer.zero_grad(set_to_none=True)
             found[update.name] = backward(self.nets, update, batch, at, self.accel)

@@ -11,6 +11,7 @@ from typing import cast, get_args
 
 from coranet.data.problem import FileError
 from coranet.evaluation.rows import Row
+from coranet.file_names import special_kind
 from coranet.files import write_atomically
 from coranet.metrics import METRICS, Status
 
@@ -39,10 +40,14 @@ def read_rows(path: Path) -> tuple[Row, ...]:
         InputError: the file is missing or is not a table of scores.
     """
     try:
+        if kind := special_kind(path):
+            raise FileError(path, f"is {kind}, not a file", "Score the predictions again")
         with path.open(encoding="utf-8", newline="") as file:
             table = csv.DictReader(file)
             _check_columns(table.fieldnames or ())
             return tuple(_row_of(line) for line in table)
+    except FileError:
+        raise
     except OSError as error:
         raise FileError(path, f"cannot be read ({error.strerror})", "Check the path") from error
     except (TypeError, ValueError, csv.Error) as error:

@@ -36,8 +36,8 @@ class Adversarial(Method):
     """λ, of the segmenter's adversarial term."""
     ramp: float = 0.3
     """Share of the run over which the weight grows."""
-    critic_rate: float = 0.1
-    """The critic's learning rate, times the run's."""
+    critic_lr: float = 1e-4
+    """The learning rate of the critic, whose optimizer is Adam whatever the run's: by SGD it would not learn."""
     critic_dropout: float = 0.0
     """Share of the critic's features that are dropped while it learns, after each convolution but the last."""
 
@@ -68,7 +68,7 @@ class Adversarial(Method):
     def objectives(self, phase: str) -> tuple[Update, ...]:
         """First the segmenter, then the critic."""
         critic = Update(
-            name="critic", loss=self.critic_loss, trains=("critic",), optimizer="critic", rate=self.critic_rate
+            name="critic", loss=self.critic_loss, trains=("critic",), optimizer="critic", adam=self.critic_lr
         )
         return (Update(name="segmenter", loss=self.loss), critic)
 

@@ -32,6 +32,7 @@ def translate(kind: str, fields: Mapping[str, Any], where: str) -> tuple[str, Js
         InputError: it was trained in a way that no method has any more.
     """
     kept = dict(fields)
+    _fixed(kept, {"critic_rate": 0.1}, kind, where)  # of Adam at 0.001 it was what it is today
     if kind == "coranet" and kept.get("view", 0) == 0:
         kept.pop("view", None)
     elif kind == "coranet":

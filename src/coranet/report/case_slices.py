@@ -67,7 +67,11 @@ def cut_case(
         return piece
 
     def cut(file: Path) -> Array:
-        return taken(source(file).read().array)
+        array = source(file).read().array
+        if array.shape != truth.array.shape:
+            message = f"has {array.shape} voxels, and {truth.path} has {truth.array.shape}"
+            raise FileError(file, message, "Give scans, labels and predictions of the same cases")
+        return taken(array)
 
     return CaseSlice(
         case=case,

@@ -11,7 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from coranet.data.problem import FileError
+from coranet.data.readers.volume import opened
 from coranet.json_files import read_object
+from coranet.report.run_contract import SETTINGS, check_contract
 from coranet.report.run_files import SCORES, Json, read_run
 
 _SEED = re.compile(r"(?P<row>.+)-seed(?P<seed>\d+)")
@@ -65,7 +68,7 @@ def read_comparison(folder: Path) -> ComparisonFolder:
         row = _row_name(stem, [*(line["run"] for line in table), *_kind(run)])
         rows.setdefault(row, {})[seed] = run
         if (run / "error.txt").exists() and not _finished(run):
-            first_line = (run / "error.txt").read_text(encoding="utf-8").partition("\n")[0]
+            first_line = _text(run / "error.txt").partition("\n")[0]
             errors.setdefault(row, f"seed {seed}: {first_line}")
     order = [line["run"] for line in table]
     base = next((line["run"] for line in table if not line.get("ahead_difference", "-")), "supervised")
@@ -77,7 +80,10 @@ def read_comparison(folder: Path) -> ComparisonFolder:
 
 def scans_of(folder: Path) -> Path | None:
     """The folder of scans that `coranet compare` was given."""
-    settings: Json = read_object(folder / "compare.json") if (folder / "compare.json").exists() else {}
+    file = folder / "compare.json"
+    settings: Json = read_object(file) if file.exists() else {}
+    if "data" in settings:
+        check_contract(file, settings, {"data": SETTINGS["data.source"]}, "Restore the file, or delete it")
     return Path(settings["data"]) if "data" in settings else None
 
 
@@ -110,9 +116,16 @@ def _letters(text: str) -> str:
 
 def _table(folder: Path) -> list[dict[str, str]]:
     """The lines of table.csv, once a comparison was finished."""
-    lines = list(csv.DictReader((_text(folder / "table.csv") or "").splitlines()))
+    file = folder / "table.csv"
+    try:
+        lines = list(csv.DictReader(_text(file).splitlines())) if file.exists() else []
+    except csv.Error as error:
+        raise FileError(
+            file, f"is no table ({error})", "Delete it: `coranet compare` given again makes it anew"
+        ) from error
     return [line for line in lines if line.get("run")]
 
 
-def _text(file: Path) -> str | None:
-    return file.read_text(encoding="utf-8") if file.exists() else None
+def _text(file: Path) -> str:
+    with opened(file) as content:
+        return content.read().decode("utf-8", "replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
+from coranet.data.problem import FileError
+from coranet.data.readers.volume import check_file
+from coranet.errors import InputError, brief
 from coranet.report.curves import Curve, curve_of, mark_steps
 from coranet.report.paint import LARGEST, TEXT, UNCERTAIN, WIDTH, Panel, Picture, draw_panel, legend, square_around
 from coranet.report.run_files import FinishedRun
 
 MOST = 8
 """Frames in a strip."""
+MOST_BYTES = 2**26
+"""Of the arrays of a frame: a slice of 2,000 x 2,000 pixels with all its maps has fewer."""
 
 Frame = dict[str, NDArray[Any]]
 """The arrays of one check by name."""
@@ -49,9 +55,37 @@ def evenly(files: Sequence[Path]) -> list[Path]:
 
 
 def read_frame(file: Path) -> Frame:
-    """One check's arrays."""
-    with np.load(file) as arrays:
-        return dict(arrays)
+    """One check's arrays.
+
+    Raises:
+        FileError: it is damaged, or holds something else.
+    """
+    try:
+        check_file(file)
+        with zipfile.ZipFile(file) as packed:
+            claimed = sum(part.file_size for part in packed.infolist())
+        if claimed > MOST_BYTES:
+            raise ValueError(f"{claimed} bytes")
+        with np.load(file, allow_pickle=False) as arrays:
+            frame = dict(arrays)
+    except InputError:
+        raise
+    except Exception as error:  # NumPy raises whatever the parts that it calls do
+        raise _broken(file, f"damaged: {brief(str(error), 100)}") from error
+    maps = [frame[name] for name in ("prediction", "uncertain", "image") if name in frame]
+    if not {"image", "prediction", "case", "slice"} <= frame.keys() or maps[-1].dtype.kind not in "iuf":
+        raise _broken(file, "without image or prediction")
+    if (
+        any(one.dtype.kind not in "biu" for one in maps[:-1])
+        or len({one.shape for one in maps}) > 1
+        or maps[0].ndim != 2
+    ):
+        raise _broken(file, "with maps that do not lie on its image")
+    return frame
+
+
+def _broken(file: Path, why: str) -> FileError:
+    return FileError(file, f"is no picture of a training ({why})", "Delete it, and the page is made without it")
 
 
 def _draw_strip(strip: Sequence[Axes], frames: Mapping[int, Frame]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coranet.data.problem import FileError
+from coranet.files import make_folder, write_atomically
 from coranet.report.markup import bullets, document, element, fold, picture, table
 from coranet.report.numbers import TableRow
 from coranet.report.run_files import FinishedRun, read_runs, unshared_cases
@@ -84,14 +84,10 @@ def write_page(folder: Path, contents: Contents) -> Path:
 
     pictures = draw_pictures(contents.runs, contents.images, contents.labels)
     page = folder / "report.html"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, (png, _) in pictures.items():
-            (folder / f"{name}.png").write_bytes(png)
-        page.write_text(_page(contents, pictures), encoding="utf-8")
-    except OSError as error:
-        remedy = "Choose a folder that you may write to, on a disk with space"
-        raise FileError(folder, f"cannot be written ({error.strerror})", remedy) from error
+    make_folder(folder)
+    for name, (png, _) in pictures.items():
+        write_atomically(folder / f"{name}.png", png)
+    write_atomically(page, _page(contents, pictures).encode("utf-8", "backslashreplace"))
     return page
 
 

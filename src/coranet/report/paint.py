@@ -19,6 +19,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from coranet.file_names import printable
+
 Image = NDArray[Any]
 """`(X, Y)` grey levels."""
 Labels = NDArray[Any]
@@ -136,8 +138,8 @@ def colour_of(value: int) -> str:
 
 
 def plain(text: str) -> str:
-    r"""`text` as it is: between two dollar signs a figure would read a formula."""
-    return text.replace("$", r"\$")
+    r"""`text` as it is: between two dollar signs a figure would read a formula. It has no letters for what is no text."""
+    return printable(text).replace("$", r"\$")
 
 
 def _masks(labels: Labels | None) -> list[tuple[int, NDArray[np.bool_]]]:

@@ -12,13 +12,16 @@ from coranet.data.datasets.names import patient_of
 from coranet.data.problem import FileError
 from coranet.evaluation import Scores
 from coranet.evaluation.patients import read_patients
+from coranet.file_names import special_kind
 from coranet.json_files import JsonError, parse_json, read_object
+from coranet.report.run_contract import RECORD, SETTINGS, check_contract
 
 Json = dict[str, Any]
 
 LOG = "log.jsonl"
 SCORES = "scores.csv"
 _TRAINED = "Give the folder that `coranet train --out` made"
+_COPIED = "Copy the run folder again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +47,7 @@ class FinishedRun:
     @property
     def film(self) -> tuple[Path, ...]:
         """One file for each check, in the order of steps."""
-        return tuple(sorted((self.folder / "film").glob("*.npz")))
+        return tuple(sorted(file for file in (self.folder / "film").glob("*.npz") if file.stem.isdecimal()))
 
     @property
     def seconds(self) -> float:
@@ -98,12 +101,16 @@ def read_run(name: str, folder: Path) -> FinishedRun:
     Raises:
         InputError: it has no settings, or a file is broken.
     """
-    return replace(read_scored(name, folder), settings=_read_lines(folder / "run.json", whole=True)[0])
+    settings = _read_lines(folder / "run.json", whole=True)[0]
+    check_contract(folder / "run.json", settings, SETTINGS, _COPIED)
+    return replace(read_scored(name, folder), settings=settings)
 
 
 def read_scored(name: str, folder: Path) -> FinishedRun:
     """The log and the scores of a run, whose settings nobody asks for."""
     log = _read_lines(folder / LOG, whole=False) if (folder / LOG).exists() else ()
+    for record in log:
+        check_contract(folder / LOG, record, RECORD, _COPIED)
     scores = Scores.read_csv(folder / SCORES) if (folder / SCORES).exists() else Scores(rows=())
     return FinishedRun(name=name, folder=folder, settings={}, log=log, scores=scores)
 
@@ -143,7 +150,11 @@ def _read_lines(file: Path, *, whole: bool, remedy: str = _TRAINED) -> tuple[Jso
     try:
         if whole:
             return (read_object(file),)
+        if kind := special_kind(file):
+            raise FileError(file, f"is {kind}, not a file", remedy)
         return tuple(parse_json(part, file) for part in file.read_text(encoding="utf-8").split("\n")[:-1])
+    except FileError:
+        raise
     except OSError as error:
         raise FileError(file, f"cannot be read ({error.strerror})", remedy) from error
     except JsonError as error:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import socket
+import struct
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +24,7 @@ from coranet.data.problem import FileError
 from coranet.data.readers import READERS, Reader, Source, label_source, source
 from coranet.errors import InputError
 from tests.data.readers import inflated_files
+from tests.dicoms import header
 
 ARRAY = np.arange(6 * 5 * 4, dtype=np.int16).reshape(6, 5, 4)
 
@@ -224,3 +228,91 @@ def test_damage_inside_what_is_packed_is_found(tmp_path: Path) -> None:
     content[-6] ^= 1  # in the checksum, behind the last voxel
     (tmp_path / "a.nii.gz").write_bytes(content)
     assert "damaged" in refusal(tmp_path / "a.nii.gz")
+
+
+def with_less_pixels(file: Path, share: float) -> None:
+    """A PNG with the first rows alone, in a file that is whole otherwise."""
+    content = file.read_bytes()
+    at = content.index(b"IDAT") - 4
+    (length,) = struct.unpack_from(">I", content, at)
+    pixels = zlib.decompress(content[at + 8 : at + 8 + length])
+    part = b"IDAT" + zlib.compress(pixels[: int(share * len(pixels))])
+    chunk = struct.pack(">I", len(part) - 4) + part + struct.pack(">I", zlib.crc32(part))
+    file.write_bytes(content[:at] + chunk + content[at + 12 + length :])
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "I;16", "LA", "RGB", "P"])
+def test_a_png_whose_last_rows_are_missing_is_refused(tmp_path: Path, mode: str) -> None:
+    file = tmp_path / "a.png"
+    grey = Image.fromarray(np.full((31, 37), 200, np.uint16 if mode == "I;16" else np.uint8))
+    (grey if mode == "I;16" else grey.convert(mode)).save(file)
+    with_less_pixels(file, 1)
+    assert source(file).read().array.shape == (37, 31, 1)
+    with_less_pixels(file, 0.9)
+    assert "cut short" in refusal(file)
+
+
+def test_an_interlaced_png_is_counted_by_its_passes(tmp_path: Path) -> None:
+    start = struct.pack(">I4s2I5B", 13, b"IHDR", 5, 3, 8, 0, 0, 0, 1)
+    rows = [(1, 1), (1, 1), (1, 1), (3, 1), (2, 2), (5, 1)]  # (columns, rows) of each pass of 5 x 3
+    pixels = b"".join((b"\0" + b"\x07" * columns) * count for columns, count in rows)
+    file = tmp_path / "a.png"
+    for content in (pixels, pixels[:-1]):
+        part = b"IDAT" + zlib.compress(content)
+        file.write_bytes(
+            b"\x89PNG\r\n\x1a\n" + start + struct.pack(">I", zlib.crc32(start[4:]))
+            + struct.pack(">I", len(part) - 4) + part + struct.pack(">I", zlib.crc32(part))
+            + struct.pack(">I4sI", 0, b"IEND", zlib.crc32(b"IEND"))
+        )  # fmt: skip
+        if content is pixels:
+            assert (source(file).read().array == 7).all()
+    assert "cut short" in refusal(file)
+
+
+def test_a_tiff_that_has_some_of_its_rows_alone_is_refused(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    Image.fromarray(np.full((16, 16), 9, np.uint8)).save(buffer, "TIFF")
+    content = buffer.getvalue()
+    height = struct.pack("<2HI", 257, 4, 1)
+    assert content.count(height) == 1
+    (tmp_path / "a.tif").write_bytes(content.replace(height + struct.pack("<I", 16), height + struct.pack("<I", 500)))
+    assert "256 of 8000 pixels" in refusal(tmp_path / "a.tif")
+
+
+@pytest.mark.parametrize(("rows", "padding"), [(1, 0), (12, 5000)])
+def test_a_dicom_file_that_holds_more_rows_than_it_says_is_refused(tmp_path: Path, rows: int, padding: int) -> None:
+    pixels = np.arange(12 * 14, dtype=np.int16).reshape(12, 14)
+    place = {"ImagePositionPatient": [0.0, 0.0, 0.0]}
+    header(pixels, **place).save_as(tmp_path / "a.dcm", enforce_file_format=True)
+    assert source(tmp_path / "a.dcm").read().array.shape == (14, 12, 1)
+    lying = {"Rows": rows, "PixelData": pixels.tobytes() + bytes(padding)}
+    header(pixels, **place, **lying).save_as(tmp_path / "a.dcm", enforce_file_format=True)
+    assert "more than the" in refusal(tmp_path / "a.dcm")
+
+
+def test_mat_of_sizes_below_zero_is_refused(tmp_path: Path) -> None:
+    savemat(tmp_path / "a.mat", {"scan": ARRAY}, do_compression=False)
+    content = (tmp_path / "a.mat").read_bytes()
+    sizes = struct.pack("<3i", *ARRAY.shape)
+    assert content.count(sizes) == 1
+    (tmp_path / "a.mat").write_bytes(content.replace(sizes, struct.pack("<3i", -6, 5, 4)))
+    assert "(-6, 5, 4)" in refusal(tmp_path / "a.mat")
+
+
+def test_hdf5_groups_in_each_other_without_end_are_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        group: h5py.Group = file
+        for _ in range(20):
+            group = group.create_group("g")
+        group["up"] = file  # in a circle
+        group["image"] = ARRAY
+    assert source(tmp_path / "a.h5").read().array.shape == ARRAY.shape
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file.create_group("h/" * 3000)
+    assert "groups in each other" in refusal(tmp_path / "a.h5")
+
+
+def test_a_message_stays_short_however_long_a_header_is(tmp_path: Path) -> None:
+    said = refusal(inflated_files.nrrd(tmp_path / "a.nrrd", "9" * 5000))
+    assert len(said) < 1000
+    assert said.endswith("Copy or export the file again.")

@@ -114,6 +114,7 @@ def fill_pixels(slices: Sequence[DicomSlice], into: NDArray[Any], places: Sequen
             dataset = _opened(file, pixels=True)
             _check_decoder(file, dataset)
             _claim(file, dataset)
+            _check_length(file, dataset)
             pixels = dataset.pixel_array
             for one, place in wanted:
                 stored = pixels[one.frame] if pixels.ndim == 3 else pixels
@@ -169,6 +170,16 @@ def _claim(file: Path, dataset: Dataset) -> None:
     each = math.ceil(int(dataset.get("BitsAllocated", 16)) / 8)
     pixels = int(dataset.Rows) * int(dataset.Columns) * int(dataset.get("NumberOfFrames") or 1)
     claim(file, pixels * each, file.stat().st_size)
+
+
+def _check_length(file: Path, dataset: Dataset) -> None:
+    """Refuse a file that holds more rows than it says; fewer are noticed by pydicom."""
+    if dataset.file_meta.TransferSyntaxUID.is_compressed:
+        return
+    row = math.ceil(int(dataset.Columns) * int(dataset.get("BitsAllocated", 16)) / 8)
+    rows = int(dataset.Rows) * int(dataset.get("NumberOfFrames") or 1)
+    if (more := len(dataset.get("PixelData") or b"") - rows * row) >= max(row, 2):
+        raise FileError(file, f"holds {more} bytes more than the {rows} rows of pixels that it announces", COPY_AGAIN)
 
 
 def _check_decoder(file: Path, dataset: Dataset) -> None:

@@ -6,6 +6,7 @@ SSL4MIS keeps slices `(y, x)` and volumes `(z, y, x)`, UA-MT and its kin volumes
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from coranet.data.budget import claim
 from coranet.data.problem import FileError
 from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, check_file, in_order, unplaced
 from coranet.errors import InputError
+from coranet.file_names import is_text
 
 Kind = Literal["image", "label"]
 ENDINGS = (".h5", ".hdf5", ".hdf")
@@ -28,6 +30,8 @@ KEYS: dict[Kind, tuple[str, ...]] = {
     "label": ("label", "labels", "mask", "masks", "seg", "segmentation", "gt", "target", "y"),
 }
 """What images and labels are called, in the order in which they are looked for."""
+DEEPEST = 32
+"""Groups that may lie in each other."""
 
 
 def read(path: Path, inside: Inside) -> Volume:
@@ -45,17 +49,8 @@ def read(path: Path, inside: Inside) -> Volume:
 
 def datasets(path: Path) -> Mapping[str, tuple[int, ...]]:
     """The arrays of a file and their shapes, without reading them; one in a group is called `group/name`."""
-    import h5py
-
-    found: dict[str, tuple[int, ...]] = {}
-
-    def visit(name: str | bytes, item: Any) -> None:
-        if isinstance(name, str) and isinstance(item, h5py.Dataset) and item.ndim:
-            found[name] = tuple(item.shape)
-
     with opened_hdf5(path) as file:
-        file.visititems(visit)
-    return found
+        return {name: tuple(item.shape) for name, item in _arrays(path, file) if item.ndim}
 
 
 def find_key(path: Path, kind: Kind) -> str | None:
@@ -89,17 +84,43 @@ def opened_hdf5(path: Path) -> Iterator[Any]:
     """
     import h5py
 
-    def leads_out(name: str | bytes, link: Any) -> str | None:
-        return f"{name!r} to another file ({link.filename})" if isinstance(link, h5py.ExternalLink) else None
-
     check_file(path)
     try:
         with h5py.File(path, "r", locking=False) as file:
-            if link := file.visititems_links(leads_out):
-                raise FileError(path, f"has a link {link}", "Copy what is meant into this one: others are not opened")
+            deque(_arrays(path, file), maxlen=0)
             yield file
     except (InputError, MemoryError):
         raise
     except Exception as error:  # h5py raises whatever the library below it says
         reason = " ".join(str(error).split())
         raise FileError(path, f"is not HDF5, damaged or cut short ({reason})", COPY_AGAIN) from error
+
+
+def _arrays(path: Path, file: Any) -> Iterator[tuple[str, Any]]:
+    """Every array of a file with the names that lead to it; each group once, by whatever way.
+
+    Raises:
+        FileError: a link leads to another file, or groups lie in each other without end.
+    """
+    import h5py
+
+    waiting, seen = [("", file)], set[int]()
+    while waiting:
+        lead, group = waiting.pop()
+        if (address := h5py.h5o.get_info(group.id).addr) in seen:
+            continue
+        seen.add(address)
+        if lead.count("/") > DEEPEST:
+            raise FileError(path, f"has groups in each other, more than {DEEPEST} deep", "Save the image at the top")
+        for name in group:
+            link = group.get(name, getlink=True)
+            if isinstance(link, h5py.ExternalLink):
+                message = f"has a link {name!r} to another file ({link.filename})"
+                raise FileError(path, message, "Copy what is meant into this one: others are not opened")
+            if not isinstance(link, h5py.HardLink) or not isinstance(name, str) or not is_text(name):
+                continue
+            item = group[name]
+            if isinstance(item, h5py.Group):
+                waiting.append((f"{lead}{name}/", item))
+            elif isinstance(item, h5py.Dataset):
+                yield f"{lead}{name}", item

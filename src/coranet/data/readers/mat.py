@@ -71,7 +71,10 @@ def _load(path: Path, head: bytes) -> dict[str, NDArray[Any]]:
         if head.startswith(MARKS[0][1][:6]):
             with opened(path) as file:
                 check_elements(path, file, size)
-        wanted = {name: _WIDTHS[kind] * math.prod(shape) for name, shape, kind in whosmat(str(path)) if kind in _WIDTHS}
+        found = [(name, shape, _WIDTHS[kind]) for name, shape, kind in whosmat(str(path)) if kind in _WIDTHS]
+        if odd := next((shape for _, shape, _ in found if min(shape, default=0) < 0), None):
+            raise FileError(path, f"has an array of {odd} values, which none has", COPY_AGAIN)
+        wanted = {name: width * math.prod(shape) for name, shape, width in found}
         claim(path, sum(wanted.values()), size)
         loaded = loadmat(str(path), variable_names=list(wanted))
     return {name: array for name, array in loaded.items() if name in wanted and isinstance(array, np.ndarray)}

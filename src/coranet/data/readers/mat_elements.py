@@ -41,7 +41,7 @@ class Elements:
         """Walk through an array as SciPy does; returns where it ends.
 
         Raises:
-            FileError: a cell array has more cells than bytes, or cells of something else than numbers.
+            FileError: a size is below 0, a cell array has more cells than bytes, or cells of something else than numbers.
         """
         kind, size = self._tag(at)
         at += 8
@@ -52,10 +52,12 @@ class Elements:
         flags, axes = self._element(at), self._element(self._element(at).end)
         (word,) = struct.unpack_from(f"{self.order}I", flags.content)
         sizes = struct.unpack_from(f"{self.order}{len(axes.content) // 4}i", axes.content)
+        if min(sizes, default=0) < 0:
+            raise FileError(self.path, f"has an array of {sizes} values, which none has", COPY_AGAIN)
         at = self._element(axes.end).end  # past the name
         if word & 0xFF == _CELL:
             cells = math.prod(sizes)
-            if min(sizes, default=0) < 0 or 8 * cells > len(self.content) - at:
+            if 8 * cells > len(self.content) - at:
                 raise FileError(self.path, f"says that it has {sizes} cells, which its bytes cannot hold", COPY_AGAIN)
             for _ in range(cells):
                 at = self.check_matrix(at, level + 1)

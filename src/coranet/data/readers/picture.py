@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from coranet.data.budget import claim
 from coranet.data.problem import FileError, Problem, warning
+from coranet.data.readers.png_rows import check_png
 from coranet.data.readers.volume import COPY_AGAIN, Inside, Volume, check_file, unplaced
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ def read(path: Path, inside: Inside) -> Volume:
                 picture.seek(page)
                 total += math.prod(picture.size) * _WIDTHS.get(picture.mode, 4)
                 claim(path, total, size)
+                _check_tiles(path, picture)
                 pages.append(_grey(path, picture))
+            if picture.format == "PNG":
+                check_png(path)
     except (FileError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
@@ -62,6 +66,14 @@ def read(path: Path, inside: Inside) -> Volume:
     if inside.get("as") == "mask" and set(np.unique(array)) == {0, 255}:  # how programs that paint say 0 and 1
         array = (array > 0).astype(np.uint8)
     return unplaced(path, array.swapaxes(0, 1), inside, found)
+
+
+def _check_tiles(path: Path, picture: Image) -> None:
+    """Refuse a page of which the file has parts alone: Pillow would make the others black."""
+    extents = {tile[1] for tile in getattr(picture, "tile", ())}
+    area = sum((right - left) * (lower - upper) for left, upper, right, lower in filter(None, extents))
+    if extents and area < math.prod(picture.size):
+        raise FileError(path, f"has {area} of {math.prod(picture.size)} pixels that it announces", COPY_AGAIN)
 
 
 def _grey(path: Path, picture: Image) -> NDArray[Any]:
