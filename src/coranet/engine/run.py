@@ -89,6 +89,8 @@ class Train:
     """How often over the run validation cases are scored and a picture is kept."""
     log_every: int = 10
     """Steps between two lines of the log."""
+    watch: bool = False
+    """Look at every check whether an object is lost in self-training, and go back to labels alone if one is."""
     keep_maps: bool = False
     """Keep what is stored of unlabelled images at every refresh, and the probabilities behind it, in `maps/<step>.npz`;
     the log's clock stands still meanwhile."""

@@ -14,7 +14,7 @@ from coranet.data.store import Store
 from coranet.engine.checkpoint import Say, warn
 from coranet.engine.estimate import estimate_prices
 from coranet.engine.forecast import Forecast, Prices
-from coranet.engine.log import Check, Clock, Journal, Listener, Outcome, Plan, Record, Refresh
+from coranet.engine.log import Check, Clock, FallBack, Journal, Listener, Outcome, Plan, Record, Refresh
 from coranet.engine.optimizers import rate
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.run import Run
@@ -22,6 +22,7 @@ from coranet.engine.setup import Setup
 from coranet.engine.state import State
 from coranet.engine.step import Captured, Updates
 from coranet.engine.timeline import Stretch
+from coranet.engine.watch import Watch
 from coranet.feed.batches import mix
 from coranet.nets import count_parameters
 from coranet.signals import Interrupted, stop_requests
@@ -43,8 +44,8 @@ class Trainer:
         self.run, self.listeners = run, listeners
         self.setup = Setup.of(run, store, device)
         self.state = State(self.setup, folder)
-        updates = Updates(run.method, self.setup.nets, self.state.optimizers, run.accel)
-        self.learn: Callable[[Batch, Progress, float], Terms] = Captured(updates) if run.accel.graphs else updates
+        self.watch = Watch.of(self.setup, folder)
+        self.learn = self._learner()
         self.journal, self.clock = Journal(folder / "log.jsonl"), Clock()
         self.forecast = Forecast(self.setup.timeline, Prices(steps={}), run.train.checks)
         self.val: dict[str, float] | None = None
@@ -63,6 +64,11 @@ class Trainer:
         self.state.load(say)
         self.journal.keep_until(self.state.done)
 
+    @property
+    def timeline(self) -> tuple[Stretch, ...]:
+        """Which phase each step is in."""
+        return self.watch.timeline if self.watch and self.state.fell_back else self.setup.timeline
+
     # The loop
 
     def fit(self) -> None:
@@ -77,14 +83,14 @@ class Trainer:
 
     def _announce(self) -> None:
         prices = estimate_prices(self.setup, self.state.done)
-        self.forecast = Forecast(self.setup.timeline, prices, self.run.train.checks)
+        self.forecast = Forecast(self.timeline, prices, self.run.train.checks)
         plan = Plan(
             steps=self.run.train.steps,
             first=self.state.done,
             forecast=self.forecast,
             device=str(self.setup.device),
             parameters=count_parameters(self.run.method.segmenter(self.setup.nets).net),
-            stretches=tuple((s.phase.name, s.start, s.stop - s.start) for s in self.setup.timeline),
+            stretches=tuple((s.phase.name, s.start, s.stop - s.start) for s in self.timeline),
         )
         for listener in self.listeners:
             listener.on_begin(plan)
@@ -94,7 +100,9 @@ class Trainer:
         self.forecast.begin()
         with stop_requests(lambda signum: setattr(self, "stop_signal", signum)):
             while state.done < self.run.train.steps:
-                stretch = next(s for s in self.setup.timeline if s.start <= state.done < s.stop)
+                stretch = next(s for s in self.timeline if s.start <= state.done < s.stop)
+                if self.watch and state.done == self.watch.last.stop and not state.fell_back:
+                    self.watch.begin(state)
                 try:
                     self.journal.add(state.done, *self.step(state.done, stretch))
                 except Interrupted:
@@ -109,6 +117,8 @@ class Trainer:
 
     def _conclude(self) -> None:
         """Say how the run does on validation cases or, where there are none, on those it was trained on."""
+        if self.watch:
+            self.watch.end()
         pool = self.setup.val or self.setup.labelled
         dice = self.val or self.setup.predictor().dice(pool, self.run.data.classes)
         outcome = Outcome(dice=dice, cases=len(set(pool.cases)), seen=self.setup.val is None)
@@ -166,9 +176,24 @@ class Trainer:
             with self.forecast.timing("look"):
                 for listener in self.listeners:
                     listener.on_check(looked)
+                self._keep_watch()
+        last = self.state.done == train.steps
         due = done % train.save_every == 0 if train.save_every else time.monotonic() - self.saved > 60
         if due and not last:
             self._save_logged(stretch)
+
+    def _keep_watch(self) -> None:
+        """Go back to labels alone where an object is lost."""
+        watch, state, done = self.watch, self.state, self.state.done
+        if watch is None or state.fell_back or done <= watch.last.stop:
+            return
+        if lost := watch.look(done):
+            watch.go_back(state, done, lost)
+            self.journal.keep_until(state.done)
+            self.learn = self._learner()  # a captured step holds what the optimizers had
+            self.forecast.timeline = self.timeline
+            for listener in self.listeners:
+                listener.on_fall_back(FallBack(step=done, back_to=state.done, lost=lost))
 
     def _log(self, stretch: Stretch, *, check: bool = False) -> None:
         run, setup, state = self.run, self.setup, self.state
@@ -186,6 +211,7 @@ class Trainer:
             terms=terms,
             measures=measures,
             val=val,
+            fell_back=state.fell_back,
         )
         self.journal.write(record)
         for listener in self.listeners:
@@ -204,6 +230,10 @@ class Trainer:
         if self.journal.steps:
             self._log(stretch)  # a term that is not finite stops here, before it is saved
         self.save()
+
+    def _learner(self) -> Callable[[Batch, Progress, float], Terms]:
+        updates = Updates(self.run.method, self.setup.nets, self.state.optimizers, self.run.accel)
+        return Captured(updates) if self.run.accel.graphs else updates
 
     def save(self) -> None:
         """The newest state."""
