@@ -5,7 +5,7 @@ learnt that it is not there. When the phase on labels alone ends, the state is k
 of a few unlabelled cases. At every check of the run the same cases are predicted again. An object is lost if
 
     now < 1/4 min(then, labelled)          far less of it is found than then, and than labelled cases hold; or
-    Dice(now, then) < 0.1                  what is called so lies elsewhere, where then about as much was found as is held; or
+    Dice(now, then) < 0.1                  it lies elsewhere now, and then about as much was found as they hold; or
     now, then < 1/4 labelled               after half of the run it still is not found
 
 by voxels to a case. Then the run begins again where the phase ended, and that phase lasts to its end: it becomes the run on

@@ -103,7 +103,7 @@ class CoraNetPlus(Method):
     beta_end: float | None = 0.999
     """How slowly at the end of the run; None keeps beta."""
     teachers: Literal[1, 2] = 1
-    """With two, they follow by turns and speak with one voice, their mean (AD-MT, Zhao et al., ECCV 2024). The first predicts."""
+    """Two follow by turns and teach by their mean (AD-MT, Zhao et al., ECCV 2024); the first of them predicts."""
     turn: int = 50
     """Steps that one of two teachers follows while the other rests."""
     prior: float | None = None
