@@ -5,6 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from coranet.runs.options import Options
+from coranet.runs.run_plan import make_run
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
@@ -131,3 +135,27 @@ def test_what_is_measured_can_be_trained(bench, tmp_path):
     before = [value.clone() for value in trainer.setup.nets["student"].parameters()]
     work.Steps(trainer, warm_up=2)
     assert not all(map(torch.equal, before, trainer.setup.nets["student"].parameters()))
+
+
+QUEUE = ("next", "parts", "wide", "few", "la-next")
+"""Rows that are still to be run."""
+
+
+@pytest.mark.parametrize("name", QUEUE)
+def test_every_row_of_the_queue_is_a_run(name, scans, cache):
+    content = json.loads((BENCHMARKS / "rows" / f"{name}.json").read_text())
+    assert f"rows/{name}.json" in (BENCHMARKS / "queue.md").read_text()
+    shared, made = content["shared"], []
+    for row in content["rows"].values():
+        pairs = (text.split("=", 1) for text in (*shared["set"], *row["set"]))
+        options = Options(
+            preset=shared["preset"],
+            dims=shared.get("dims"),
+            patch=tuple(shared["patch"]) if "patch" in shared else None,
+            method=row["method"],
+            device="cpu",
+            cache=cache,
+            overrides=tuple((key, value) for key, value in pairs),
+        )
+        made.append(make_run(scans, options, torch.device("cpu"))[0])
+    assert all(one != other for number, one in enumerate(made) for other in made[:number])
