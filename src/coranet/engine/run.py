@@ -26,6 +26,7 @@ from coranet.files import write_atomically
 from coranet.json_files import read_json
 from coranet.methods import Method
 from coranet.methods.coranet import CoraNet
+from coranet.methods.deep_supervision import supervised_deeply
 from coranet.nets import NETS, Net
 from coranet.ops.tiling import check_stride
 from coranet.version import __version__
@@ -169,6 +170,11 @@ class Run:
             )
         if self.data.window.stride is not None:
             check_stride(self.data.window.stride, size)
+
+    @property
+    def learning(self) -> Method:
+        """The method with what the network adds to its training."""
+        return supervised_deeply(self.method, self.net.deep)
 
     @property
     def classes(self) -> int:

@@ -106,7 +106,7 @@ def _set_arithmetic(accel: Accel, device: torch.device) -> None:
 
 def _make_nets(run: Run, device: torch.device) -> dict[str, nn.Module]:
     torch.manual_seed(mix(run.seed, "weights"))
-    nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
+    nets = run.learning.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
     for net in nets.values():
         settle(net, run.accel, device)
     return nets

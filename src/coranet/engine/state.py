@@ -23,7 +23,7 @@ class State:
     def __init__(self, setup: Setup, folder: Path) -> None:
         run = setup.run
         self.nets, self.device, self.folder, self.identity = setup.nets, setup.device, folder, run.identity
-        self.optimizers = make_optimizers(run.method, setup.nets, run.optim, captured=run.accel.graphs)
+        self.optimizers = make_optimizers(run.learning, setup.nets, run.optim, captured=run.accel.graphs)
         self.memory = CaseMemory(setup.unlabelled, setup.room) if setup.unlabelled else None
         self.memory_file: str | None = None
         self.traced = False

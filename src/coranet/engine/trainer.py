@@ -232,7 +232,7 @@ class Trainer:
         self.save()
 
     def _learner(self) -> Callable[[Batch, Progress, float], Terms]:
-        updates = Updates(self.run.method, self.setup.nets, self.state.optimizers, self.run.accel)
+        updates = Updates(self.run.learning, self.setup.nets, self.state.optimizers, self.run.accel)
         return Captured(updates) if self.run.accel.graphs else updates
 
     def save(self) -> None:
