@@ -98,7 +98,7 @@ class Watch:
     def go_back(self, state: State, done: int, lost: Sequence[str]) -> None:
         """To the state that was kept."""
         state.load(source=KEPT)
-        state.fell_back = True
+        state.fell_back, state.best = True, float("-inf")  # what did best may be what is left behind
         state.save()
         self.tell({"fell_back": {"after": done, "to": state.done, "lost": list(lost)}})
 
