@@ -7,6 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
+
+from coranet.runs.options import Options
+from coranet.runs.run_plan import make_run
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 RESULTS = sorted((BENCHMARKS / "results").glob("*.json"))
@@ -191,3 +195,27 @@ def test_a_stage_that_is_done_is_passed_over(bench, tmp_path):
     asked.epochs = 50
     with pytest.raises(InputError, match=r"was begun with .*'epochs': '100'"):
         nnunet.same_settings(asked)
+
+
+QUEUE = ("next", "parts", "wide", "few", "la-next")
+"""Rows that are still to be run."""
+
+
+@pytest.mark.parametrize("name", QUEUE)
+def test_every_row_of_the_queue_is_a_run(name, scans, cache):
+    content = json.loads((BENCHMARKS / "rows" / f"{name}.json").read_text())
+    assert f"rows/{name}.json" in (BENCHMARKS / "queue.md").read_text()
+    shared, made = content["shared"], []
+    for row in content["rows"].values():
+        pairs = (text.split("=", 1) for text in (*shared["set"], *row["set"]))
+        options = Options(
+            preset=shared["preset"],
+            dims=shared.get("dims"),
+            patch=tuple(shared["patch"]) if "patch" in shared else None,
+            method=row["method"],
+            device="cpu",
+            cache=cache,
+            overrides=tuple((key, value) for key, value in pairs),
+        )
+        made.append(make_run(scans, options, torch.device("cpu"))[0])
+    assert all(one != other for number, one in enumerate(made) for other in made[:number])

@@ -166,3 +166,5 @@ class Phase:
     epochs: float
     refresh_every: float | None = None
     """Epochs between two refreshes of the maps kept per case; None where the phase keeps none."""
+    alone: bool = False
+    """Whether it learns from labels alone."""

@@ -71,7 +71,7 @@ def test_from_scans_to_scores(capsys, scans, cache, tmp_path):
     small = ["--set", "net.width=4", "--set", "net.levels=2", "--cache", cache, "--device", "cpu"]
     code, out, err = run(capsys, "train", scans, "--out", tmp_path / "run", "--steps", 8, *small)
     assert (code, out) == (0, "")
-    assert "8 steps (pretrain 2, selftrain 6)" in err
+    assert "8 steps (labels 1, joint 7)" in err
     assert "about" in err
     code, _, err = run(
         capsys, "predict", tmp_path / "run", scans / "imagesTs", "--out", tmp_path / "p", "--device", "cpu"
@@ -324,7 +324,7 @@ def test_demo(capsys, monkeypatch, tmp_path):
     arguments = ["demo", "--out", tmp_path / "demo", "--steps", 6, "--device", "cpu"]
     code, out, err = run(capsys, *arguments)
     assert code == 0, err
-    assert all(name in out for name in ("supervised", "coranet", "coranet:repaired"))
+    assert all(name in out for name in ("supervised", "coranet", "coranet:plus"))
     made = {path.name for path in (tmp_path / "demo").iterdir()}
     assert {"report.html", "comparison.png", "film.png", "curves.png"} <= made
     code, again, err = run(capsys, *arguments)

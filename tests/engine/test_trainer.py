@@ -29,6 +29,7 @@ from coranet.runs.run_plan import make_run
 
 COMMAND = [sys.executable, "-m", "coranet", "train"]
 SMALL = ["--set", "net.width=4", "--set", "net.levels=2", "--set", "train.batch=[2,2]", "--device", "cpu", "--val", "0"]
+SMALL += ["--method", "coranet", "--set", "train.watch=false"]
 
 
 def state(run):

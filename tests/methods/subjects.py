@@ -15,12 +15,11 @@ from coranet.methods import METHODS, Method
 from coranet.methods.one_vs_rest import OneVsRest
 from tests import tiny
 
-STRONG, PLUS = METHODS["coranet:views"], METHODS["coranet:plus"]
+PLUS = METHODS["coranet:plus"]
 VARIANTS = {
-    "strong views": partial(STRONG, cutmix=1.0, mirror=0.5, turns=True),
-    "guided views": partial(STRONG, guide="teacher", cutmix=1.0, feature_dropout=0.5, pseudo_dice=0.5),
-    "soft regions": partial(PLUS, soft=True, candidates=1.0, paste=1.0, cutmix=1.0, boxes="disagreement"),
-    "slow teacher": partial(PLUS, beta_end=0.999, predicts="teacher", labels="heads", feature_dropout=0.5, prior=0.1),
+    "soft regions": partial(PLUS, soft=True, candidates=1.0, cutmix=1.0, boxes="disagreement"),
+    "student predicts": partial(PLUS, beta_end=None, predicts="student", labels="heads", prior=0.1),
+    "two teachers": partial(PLUS, teachers=2, turn=2, band=(0.5, 0.1), wait=0.01),
 }
 """Methods whose step is another one when they are asked for it: by name, what makes them."""
 MAKERS = {**METHODS, **VARIANTS}

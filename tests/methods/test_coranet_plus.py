@@ -141,39 +141,16 @@ def test_boxes_move_all_that_an_image_is_taught_by(plain, boxes):
     method = CoraNetPlus(cutmix=1.0, boxes=boxes)
     sample, guide = numbered()
     torch.manual_seed(0)
-    image, by = method.strong(sample, guide, sample)
+    image, by = method.strong(sample, guide)
     assert (image != sample.image).flatten(1).any(dim=1).all()
     assert is_of(image, by)
 
 
-def test_pasted_boxes_bring_their_labels(plain):
-    method = CoraNetPlus(**STILL, paste=1.0)
-    torch.manual_seed(0)
+def test_gradients_reach_the_student_alone():
+    method = CoraNetPlus()
     nets, batch = built(method)
-    sample, labelled = batch.unlabelled, tiny.sample(2, 3, labelled=True, seed=2, count=1)
-    labelled = replace(labelled, image=labelled.image.double())
-    guide = method.guide(nets["teacher"], sample)
-    image, by = method.strong(sample, guide, labelled)
-    box = (image != sample.image)[:, 0]
-    assert box.flatten(1).any(dim=1).all()
-    truth, valid = labelled.label.expand(2, -1, -1), labelled.valid.expand(2, -1, -1)
-    assert torch.equal(by.label[box], truth[box])
-    assert torch.equal(by.valid[box], valid[box])
-    assert (by.weight[box] == 1).all()
-    assert torch.equal(by.target.argmax(dim=1)[box], truth[box])
-    assert torch.equal(by.label[~box], guide.label[~box])
-
-
-def test_gradients_reach_the_student_alone_and_a_dropped_view_is_one_more():
-    methods = [CoraNetPlus(feature_dropout=rate) for rate in (0.0, 0.5)]
-    nets, batch = built(methods[0])
-    found = []
-    for method in methods:
-        torch.manual_seed(3)
-        found.append(method.loss(nets, batch, tiny.at("joint", 20)))
-    assert found[0].values["certain"] != found[1].values["certain"]
-    assert [set(method.needs) for method in methods] == [set(), {"levels"}]
-    (found[1].values["certain"] + found[1].values["uncertain"]).backward()
+    found = method.loss(nets, batch, tiny.at("joint", 20))
+    (found.values["certain"] + found.values["uncertain"]).backward()
     assert all(parameter.grad is None for parameter in nets["teacher"].parameters())
     heads = nets["student"].heads
     assert all(parameter.grad is None for name in ("con", "rad") for parameter in heads[name].parameters())
@@ -187,15 +164,78 @@ def test_heads_begin_at_the_share_of_an_object():
         assert torch.allclose(torch.exp(objects - rest), torch.full((2,), odds))
 
 
-def test_a_teacher_slows_down():
+@pytest.mark.parametrize(("step", "steps", "beta"), [(100, 200, 0.945), (190, 200, 0.97), (5, 20, 0.7)])
+def test_a_teacher_slows_down_but_never_averages_over_more_than_a_sixth_of_the_run(step, steps, beta):
     method = CoraNetPlus(beta=0.9, beta_end=0.99)
     nets, _ = built(method)
     before = {key: value.clone() for key, value in nets["teacher"].state_dict().items()}
-    method.after_step(nets, tiny.at("joint", 10, 20))
+    method.after_step(nets, tiny.at("joint", step, steps))
     for key, value in nets["teacher"].state_dict().items():
         if value.is_floating_point():
-            expected = 0.945 * before[key] + 0.055 * nets["student"].state_dict()[key]
+            expected = beta * before[key] + (1 - beta) * nets["student"].state_dict()[key]
             torch.testing.assert_close(value, expected, atol=1e-6, rtol=1e-5)
+    assert CoraNetPlus(beta_end=None).slowness(tiny.at("joint", 5, 6000)) == 0.99
+
+
+def test_two_teachers_follow_by_turns_and_speak_with_one_voice():
+    method = CoraNetPlus(teachers=2, turn=3)
+    nets, batch = built(method)
+    with torch.no_grad():
+        for parameter in nets["teacher2"].parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    guide = method.guide(method.teaching(nets), batch.unlabelled, torch.tensor(0.0))
+    voices = [said(nets[name], batch.unlabelled.image) for name in ("teacher", "teacher2")]
+    q, con, rad = (np.mean(each, axis=0) for each in zip(*voices, strict=True))
+    np.testing.assert_allclose(guide.target.numpy(), q, rtol=1e-6)
+    assert np.array_equal(guide.weight.numpy() == 1, ((con > 0.5) == (rad > 0.5)).all(axis=1))
+    moved = []
+    for step in range(8):
+        before = [nets[name].heads["main"][-1].weight.clone() for name in ("teacher", "teacher2")]
+        method.after_step(nets, tiny.at("joint", step, 20))
+        after = [nets[name].heads["main"][-1].weight for name in ("teacher", "teacher2")]
+        moved.append([not torch.equal(one, two) for one, two in zip(before, after, strict=True)])
+    assert moved == [[True, False]] * 3 + [[False, True]] * 3 + [[True, False]] * 2
+
+
+@pytest.mark.parametrize(("done", "width"), [(0.0, 0.6), (0.5, 0.4), (1.0, 0.2)])
+def test_a_band_is_as_wide_as_its_schedule_says(done, width):
+    method = CoraNetPlus(band=(0.6, 0.2))
+    nets, batch = built(method)
+    sample = batch.unlabelled
+    nets["teacher"].heads["main"][-1].bias.data[0] -= 1  # else hardly any pixel is an object's
+    guide = method.guide(method.teaching(nets), sample, torch.tensor(done))
+    valid = sample.valid.numpy()
+    q, con, rad = said(nets["teacher"], sample.image)
+    wanted = int(width * ((q.argmax(axis=1) > 0) & valid).sum())
+    assert wanted > 5
+    uncertain = guide.weight.numpy() == 0
+    assert uncertain.sum() == wanted
+    assert not (uncertain & ~valid).any()
+    low, high = (np.log(p / (1 - p)) for p in (np.minimum(con, rad), np.maximum(con, rad)))
+    margin = np.maximum(low, -high).min(axis=1)
+    assert margin[uncertain].max() < margin[~uncertain & valid].min()
+
+
+def test_nothing_is_learnt_of_unlabelled_images_before_every_object_is_found(plain):
+    nets, batch = built(CoraNetPlus(**STILL))
+    guide = CoraNetPlus().guide([nets["teacher"]], batch.unlabelled, torch.tensor(0.0))
+    shares = [
+        [float(((label == k) & valid).sum() / valid.sum()) for k in (1, 2)]
+        for label, valid in ((guide.label, guide.valid), (batch.labelled.label, batch.labelled.valid))
+    ]
+    least = min(one / held for one, held in zip(*shares, strict=True))
+    assert least > 0
+    for factor, learns in ((0.99, True), (1.01, False)):
+        method = CoraNetPlus(**STILL, wait=least * factor)
+        weights = method.loss(nets, batch, tiny.at("joint", 20)).weights
+        assert (float(weights["certain"]) > 0) == (float(weights["uncertain"]) > 0) == learns
+
+
+def test_on_labels_alone_only_labels_are_learnt():
+    method = CoraNetPlus(candidates=1.0).on_labels_alone()
+    nets, batch = built(method)
+    (update,) = method.objectives("joint")
+    assert set(update.loss(nets, batch, tiny.at("joint")).values) == {"ce", "con", "rad"}
 
 
 @pytest.mark.parametrize("predicts", ["student", "teacher"])
@@ -239,6 +279,6 @@ def test_a_share_that_is_a_tensor_averages_alike():
 
 
 def test_what_cannot_be_is_refused():
-    for wrong in ({"views": 0}, {"warm_up": 2.0}, {"prior": 1.0}):
+    for wrong in ({"views": 0}, {"warm_up": 2.0}, {"prior": 1.0}, {"turn": 0}, {"wait": -1.0}, {"band": (-1.0, 0.0)}):
         with pytest.raises(InputError):
             CoraNetPlus(**wrong)

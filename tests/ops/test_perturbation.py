@@ -91,7 +91,6 @@ MEASURED_IN_UNITS = (
     "unimatch",
     "mixmatch",
     "coranet:repaired",
-    "coranet:views",
     "coranet:plus",
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from coranet.cli.show import console, duration, say
-from coranet.engine.log import Listener, Outcome, Plan, Record
+from coranet.engine.log import FallBack, Listener, Outcome, Plan, Record
 
 _LONG = 3600
 """Seconds from which a training on a CPU comes with advice."""
@@ -63,6 +63,14 @@ class TrainingDisplay(Listener):
         if not console.is_terminal and (record.step - self.told >= self.steps / 10 or record.step == self.steps):
             self.told = record.step
             say(f"step {record.step}/{self.steps} {record.phase} {words}")
+
+    def on_fall_back(self, event: FallBack) -> None:
+        """Say what was lost, and what is done about it."""
+        self.told = 0.0
+        say(
+            f"{self.title}WARNING: after step {event.step} unlabelled scans hardly show {', '.join(event.lost)} any more. "
+            f"Training goes on from step {event.back_to} by labels alone."
+        )
 
     def on_end(self, outcome: Outcome) -> None:
         """Say how it does on the cases it was trained on, where no others were watched, and what it does not find.

@@ -60,6 +60,8 @@ class Record:
     measures: dict[str, float] = field(default_factory=dict)
     val: dict[str, float] | None = None
     """Dice by class on validation cases, and their mean, where they were scored just now."""
+    fell_back: bool = False
+    """Whether the run went back to labels alone before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +105,17 @@ class Check:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FallBack:
+    """Self-training lost objects, and the run goes back to labels alone."""
+
+    step: int
+    """Steps done when that was seen."""
+    back_to: int
+    """The step that training goes on from."""
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """How a finished run does on cases whose labels it has."""
 
@@ -141,6 +154,9 @@ class Listener:
 
     def on_check(self, check: Check) -> None:
         """A few times over the run."""
+
+    def on_fall_back(self, event: FallBack) -> None:
+        """Before training goes on by labels alone."""
 
     def on_end(self, outcome: Outcome) -> None:
         """After the last step."""

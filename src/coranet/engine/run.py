@@ -26,6 +26,7 @@ from coranet.files import write_atomically
 from coranet.json_files import read_json
 from coranet.methods import Method
 from coranet.methods.coranet import CoraNet
+from coranet.methods.deep_supervision import supervised_deeply
 from coranet.nets import NETS, Net
 from coranet.ops.tiling import check_stride
 from coranet.version import __version__
@@ -89,6 +90,8 @@ class Train:
     """How often over the run validation cases are scored and a picture is kept."""
     log_every: int = 10
     """Steps between two lines of the log."""
+    watch: bool = False
+    """Look at every check whether an object is lost in self-training, and go back to labels alone if one is."""
     keep_maps: bool = False
     """Keep what is stored of unlabelled images at every refresh, and the probabilities behind it, in `maps/<step>.npz`;
     the log's clock stands still meanwhile."""
@@ -183,6 +186,11 @@ class Run:
             )
         if self.train.keep_maps:
             raise InputError("train.keep_maps is for runs of one process: several have a part of the maps each.")
+
+    @property
+    def learning(self) -> Method:
+        """The method with what the network adds to its training."""
+        return supervised_deeply(self.method, self.net.deep)
 
     @property
     def classes(self) -> int:

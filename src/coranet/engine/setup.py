@@ -116,7 +116,7 @@ def _set_arithmetic(accel: Accel, device: torch.device) -> None:
 
 def _make_nets(run: Run, device: torch.device, group: Group) -> dict[str, nn.Module]:
     torch.manual_seed(mix(run.seed, "weights"))
-    nets = run.method.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
+    nets = run.learning.nets(MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes))
     for net in nets.values():
         if group.size > 1 and run.accel.statistics == "synchronised":
             synchronise(net)

@@ -24,7 +24,7 @@ class State:
         run = setup.run
         self.nets, self.device, self.folder, self.identity = setup.nets, setup.device, folder, run.identity
         self.writes = setup.group.leads
-        self.optimizers = make_optimizers(run.method, setup.nets, run.optim, captured=run.accel.graphs)
+        self.optimizers = make_optimizers(run.learning, setup.nets, run.optim, captured=run.accel.graphs)
         self.memory = CaseMemory(setup.unlabelled, setup.room) if setup.unlabelled else None
         self.memory_file: str | None = None
         self.traced = False
@@ -32,6 +32,8 @@ class State:
         self.done = self.updates = 0
         self.best = float("-inf")
         """The highest mean Dice of validation cases so far."""
+        self.fell_back = False
+        """Whether the run went back to labels alone."""
 
     def save(self) -> None:
         """The newest state, whole or not at all; one that is of no use leaves the last good one in place.
@@ -42,6 +44,13 @@ class State:
         self._check_finite()
         if self.traced:
             self.save_memory(self.done)
+        self.write_whole(checkpoint.LAST, {"fell_back": self.fell_back})
+        for old in self.folder.glob("memory-*.pt"):
+            if self.writes and old.name != self.memory_file:
+                old.unlink()
+
+    def write_whole(self, name: str, more: dict[str, Any]) -> None:
+        """All that training goes on from, and more, to a file."""
         content = {
             "step": self.done,
             "updates": self.updates,
@@ -50,10 +59,7 @@ class State:
             "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
             "memory": self.memory_file,
         }
-        self._write(checkpoint.LAST, content)
-        for old in self.folder.glob("memory-*.pt"):
-            if old.name != self.memory_file and self.writes:
-                old.unlink()
+        self._write(name, content | more)
 
     def save_memory(self, step: int) -> None:
         """To a file of its own, which checkpoints name: it changes less often than they are written."""
@@ -67,20 +73,21 @@ class State:
             self.best = dice
             self._write(checkpoint.BEST, {"step": self.done, "nets": self._weights()})
 
-    def load(self, say: checkpoint.Say = checkpoint.warn) -> None:
-        """The newest state; `say` hears of files without checksums."""
-        source, needs = self.folder / checkpoint.LAST, {"step": int, "updates": int, "nets": dict, "optimizers": dict}
-        content = checkpoint.load(source, self.device, needs, run=self.identity, say=say)
-        checkpoint.load_weights(self.nets, content["nets"], source)
+    def load(self, say: checkpoint.Say = checkpoint.warn, source: str = checkpoint.LAST) -> None:
+        """The newest state, or that of another file of the run; `say` hears of files without checksums."""
+        file, needs = self.folder / source, {"step": int, "updates": int, "nets": dict, "optimizers": dict}
+        content = checkpoint.load(file, self.device, needs, run=self.identity, say=say)
+        checkpoint.load_weights(self.nets, content["nets"], file)
         for name, optimizer in self.optimizers.items():
             try:
                 optimizer.load_state_dict(content["optimizers"][name])
             except (KeyError, ValueError, TypeError, AttributeError) as error:
-                raise InputError(f"{source}: its optimizer {name!r} is not this run's. {checkpoint.WAY_OUT}") from error
+                raise InputError(f"{file}: its optimizer {name!r} is not this run's. {checkpoint.WAY_OUT}") from error
         self.done, self.updates, self.memory_file = content["step"], content["updates"], content.get("memory")
         self.best = best if isinstance(best := content.get("best"), float) else self.best
+        self.fell_back = content.get("fell_back") is True
         if self.memory_file and self.memory:
-            self.memory.load(self._maps(source, self.memory_file, say))
+            self.memory.load(self._maps(file, self.memory_file, say))
 
     def start_from(self, run: Path, say: checkpoint.Say = checkpoint.warn) -> None:
         """Begin with another run's weights."""

@@ -16,7 +16,7 @@ from coranet.engine.checkpoint import Say, warn
 from coranet.engine.estimate import estimate_prices
 from coranet.engine.forecast import Forecast, Prices
 from coranet.engine.group import ALONE, Group
-from coranet.engine.log import Check, Clock, Journal, Listener, Outcome, Plan, Record, Refresh
+from coranet.engine.log import Check, Clock, FallBack, Journal, Listener, Outcome, Plan, Record, Refresh
 from coranet.engine.optimizers import rate
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.run import Run
@@ -24,6 +24,7 @@ from coranet.engine.setup import Setup
 from coranet.engine.state import State
 from coranet.engine.step import Captured, Updates
 from coranet.engine.timeline import Stretch
+from coranet.engine.watch import Watch
 from coranet.feed.batches import mix
 from coranet.nets import count_parameters
 from coranet.signals import Interrupted, stop_requests
@@ -51,8 +52,8 @@ class Trainer:
         self.run, self.listeners, self.group = run, listeners, group
         self.setup = Setup.of(run, store, device, group)
         self.state = State(self.setup, folder)
-        updates = Updates(run.method, self.setup.nets, self.state.optimizers, run.accel, group)
-        self.learn: Callable[[Batch, Progress, float], Terms] = Captured(updates) if run.accel.graphs else updates
+        self.watch = Watch.of(self.setup, folder)
+        self.learn = self._learner()
         self.journal, self.clock = Journal(folder / "log.jsonl"), Clock()
         self.forecast = Forecast(self.setup.timeline, Prices(steps={}), run.train.checks)
         self.val: dict[str, float] | None = None
@@ -72,6 +73,11 @@ class Trainer:
         if self.group.leads:
             self.journal.keep_until(self.state.done)
 
+    @property
+    def timeline(self) -> tuple[Stretch, ...]:
+        """Which phase each step is in."""
+        return self.watch.timeline if self.watch and self.state.fell_back else self.setup.timeline
+
     # The loop
 
     def fit(self) -> None:
@@ -86,14 +92,14 @@ class Trainer:
 
     def _announce(self) -> None:
         prices = estimate_prices(self.setup, self.state.done)
-        self.forecast = Forecast(self.setup.timeline, prices, self.run.train.checks)
+        self.forecast = Forecast(self.timeline, prices, self.run.train.checks)
         plan = Plan(
             steps=self.run.train.steps,
             first=self.state.done,
             forecast=self.forecast,
             device=str(self.setup.device),
             parameters=count_parameters(self.run.method.segmenter(self.setup.nets).net),
-            stretches=tuple((s.phase.name, s.start, s.stop - s.start) for s in self.setup.timeline),
+            stretches=tuple((s.phase.name, s.start, s.stop - s.start) for s in self.timeline),
         )
         for listener in self.listeners:
             listener.on_begin(plan)
@@ -103,7 +109,9 @@ class Trainer:
         self.forecast.begin()
         with stop_requests(lambda signum: setattr(self, "stop_signal", signum)):
             while state.done < self.run.train.steps:
-                stretch = next(s for s in self.setup.timeline if s.start <= state.done < s.stop)
+                stretch = next(s for s in self.timeline if s.start <= state.done < s.stop)
+                if self.watch and state.done == self.watch.last.stop and not state.fell_back:
+                    self.watch.begin(state)
                 try:
                     self.journal.add(state.done, *self.step(state.done, stretch))
                 except Interrupted:
@@ -120,6 +128,8 @@ class Trainer:
         """Say how the run does on validation cases or, where there are none, on those it was trained on."""
         if not self.group.leads:
             return
+        if self.watch:
+            self.watch.end()
         pool = self.setup.val or self.setup.labelled
         dice = self.val or self.setup.predictor().dice(pool, self.run.data.classes)
         outcome = Outcome(dice=dice, cases=len(set(pool.cases)), seen=self.setup.val is None)
@@ -182,6 +192,8 @@ class Trainer:
             with self.forecast.timing("look"):
                 for listener in self.listeners:
                     listener.on_check(looked)
+                self._keep_watch()
+        last = self.state.done == train.steps
         due = done % train.save_every == 0 if train.save_every else time.monotonic() - self.saved > 60
         if self._all_agree(due and not last):
             self._save_logged(stretch)
@@ -191,6 +203,21 @@ class Trainer:
         if self.group.size == 1:
             return wanted
         return self.state.done % self.run.train.log_every == 0 and self.group.any(wanted)
+
+    def _keep_watch(self) -> None:
+        """Go back to labels alone where an object is lost."""
+        watch, state, done = self.watch, self.state, self.state.done
+        if watch is None or state.fell_back or done <= watch.last.stop:
+            return
+        lost = watch.look(done) if self.group.leads else ()
+        if self.group.any(bool(lost)):
+            watch.go_back(state, done, lost)
+            if self.group.leads:
+                self.journal.keep_until(state.done)
+            self.learn = self._learner()  # a captured step holds what the optimizers had
+            self.forecast.timeline = self.timeline
+            for listener in self.listeners:
+                listener.on_fall_back(FallBack(step=done, back_to=state.done, lost=lost))
 
     def _log(self, stretch: Stretch, *, check: bool = False) -> None:
         run, setup, state = self.run, self.setup, self.state
@@ -210,6 +237,7 @@ class Trainer:
             terms=terms,
             measures=measures,
             val=val,
+            fell_back=state.fell_back,
         )
         self.journal.write(record)
         for listener in self.listeners:
@@ -228,6 +256,10 @@ class Trainer:
         if self.journal.steps:
             self._log(stretch)  # a term that is not finite stops here, before it is saved
         self.save()
+
+    def _learner(self) -> Callable[[Batch, Progress, float], Terms]:
+        updates = Updates(self.run.learning, self.setup.nets, self.state.optimizers, self.run.accel, self.group)
+        return Captured(updates) if self.run.accel.graphs else updates
 
     def save(self) -> None:
         """The newest state."""

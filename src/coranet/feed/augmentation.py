@@ -11,6 +11,7 @@ from torch import Tensor
 
 from coranet.errors import InputError
 from coranet.ops.appearance import Appearance
+from coranet.ops.elastic import KNOTS, MOST, knot_distance
 from coranet.ops.warp import Warp
 
 QUARTER_TURNS = torch.tensor([[[1.0, 0], [0, 1]], [[0, -1], [1, 0]], [[-1, 0], [0, -1]], [[0, 1], [-1, 0]]])
@@ -37,6 +38,10 @@ class Augment:
     window; None cuts windows at their own size."""
     share: float = 1.0
     """How often a view is turned and scaled at all."""
+    elastic: float = 0.0
+    """How often a view is bent, smoothly and along all axes."""
+    bend: float = 0.25
+    """How far a view may be bent, as a share of a quarter of the window; below 0.4 nothing folds."""
     appearance: Appearance | None = None
     """How often and how much grey levels change; None leaves them as they are, as the paper does."""
     appearance_of: Literal["both", "labelled", "unlabelled"] = "both"
@@ -47,6 +52,11 @@ class Augment:
             raise InputError(f"augment.scale goes from small to large and is positive, not {self.scale}.")
         if self.area and not 0 < self.area[0] <= self.area[1] <= 1:
             raise InputError(f"augment.area goes from small to large and is a share of 1, not {self.area}.")
+
+        if not (0 <= self.elastic <= 1 and 0 <= self.bend < MOST):
+            raise InputError(
+                f"augment.elastic is a chance and augment.bend below {MOST}, not {self.elastic} and {self.bend}."
+            )
 
     def draw(self, sizes: Tensor, window: tuple[int, ...], generator: torch.Generator) -> Warp:
         """One warp for each image.
@@ -78,7 +88,17 @@ class Augment:
         if self.area:
             shown, target = self._shown(sizes, span, size, place, target)
             matrix[:, :2, :2] = matrix[:, :2, :2] * shown.unsqueeze(-1)
-        return Warp(matrix, centre.expand(count, -1), target, window)
+        return Warp(matrix, centre.expand(count, -1), target, window, self._knots(count, window, generator))
+
+    def _knots(self, count: int, window: tuple[int, ...], generator: torch.Generator) -> Tensor | None:
+        """How far the knots over each window move, in voxels."""
+        if not self.elastic:  # nothing is drawn: other settings see the numbers they always saw
+            return None
+        used = torch.rand(count, generator=generator) < self.elastic
+        moves = 2 * torch.rand(count, len(window), *[KNOTS] * len(window), generator=generator) - 1
+        most = self.bend * torch.tensor([knot_distance(length) for length in window])
+        spread = [1] * len(window)
+        return torch.where(used.view(-1, 1, *spread), moves * most.view(1, -1, *spread), 0.0)
 
     def _shown(
         self, sizes: Tensor, span: Tensor, chance: Tensor, place: Tensor, target: Tensor

@@ -66,8 +66,8 @@ class Batches:
         index, warp = self._draw_all(self.unlabelled, "unlabelled", step, self.sizes[1])
         for row, number in enumerate(index):
             lows, shape = warp.one(row).reach(self.unlabelled.sizes[number].unsqueeze(0))
-            back = warp.one(row).shifted(lows).inverse(shape).to(memory.device)
-            points, size = back.points(), torch.tensor([warp.shape]).to(memory.device, non_blocking=True)
+            points = warp.one(row).shifted(lows).back(shape).to(memory.device)
+            size = torch.tensor([warp.shape]).to(memory.device, non_blocking=True)
             seen, origin = inside(points, size)[0], torch.zeros_like(size)
             for name, trace in traces.items():
                 values = sample_image(trace.values[row].float().unsqueeze(0), points, size, origin)[0]
@@ -170,14 +170,17 @@ def _view(
     boxes: dict[str, Tensor], warp: Warp, lows: Tensor, sizes: Tensor, device: torch.device
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Image, what of it is valid, and maps, through one warp."""
-    lows, sizes, matrix, centre, target = _sent((lows, sizes, warp.matrix, warp.centre, warp.target), device)
+    bent = () if warp.knots is None else (warp.knots,)
+    lows, sizes, matrix, centre, target, *knots = _sent(
+        (lows, sizes, warp.matrix, warp.centre, warp.target, *bent), device
+    )
     pixels = boxes.pop("image")
     whole = {name: box for name, box in boxes.items() if box.is_floating_point()}
     kept = {name: box for name, box in boxes.items() if name not in whole}
     if warp.upright:
         soft = {name: values.float() for name, values in whole.items()}
         return pixels, _covered(lows, sizes, tuple(pixels.shape[2:])), kept | soft
-    points = Warp(matrix, centre, target, warp.shape).points()
+    points = Warp(matrix, centre, target, warp.shape, *knots).points()
     image = sample_image(pixels, points, sizes, lows)
     if kept:
         read = sample_maps(torch.stack(list(kept.values()), dim=1), points, sizes, lows)

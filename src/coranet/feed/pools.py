@@ -69,6 +69,13 @@ class Pool:
         """Images no larger than a shape, `(B, C, *shape)`, each with its own border repeated at the far ends."""
         return torch.stack([cut(self.image(number), [0] * len(shape), shape) for number in index.tolist()])
 
+    def of_cases(self, names: Sequence[str]) -> Pool:
+        """The images of some cases."""
+        index = [number for number, case in enumerate(self.cases) if case in names]
+        labels = None if self.labels is None else tuple(self.labels[number] for number in index)
+        images, cases = tuple(self.images[number] for number in index), tuple(self.cases[number] for number in index)
+        return Pool(images, labels, cases, self.device)
+
     @classmethod
     def load(
         cls,

@@ -14,7 +14,6 @@ from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_plus import CoraNetPlus
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.methods.coranet_repaired import RepairedCoraNet
-from coranet.methods.coranet_views import StrongViewCoraNet
 from coranet.methods.cps import CPS
 from coranet.methods.dan import DAN
 from coranet.methods.dct_seg import DCTSeg
@@ -52,6 +51,7 @@ from coranet.methods.urpc import PyramidConsistency
 from coranet.methods.vat import VAT
 
 __all__ = [
+    "DEFAULT",
     "METHODS",
     "WRAPPERS",
     "Method",
@@ -71,7 +71,6 @@ METHODS: dict[str, type[Method]] = {
     "coranet:plus": CoraNetPlus,
     "coranet:released": ReleasedCoraNet,
     "coranet:repaired": RepairedCoraNet,
-    "coranet:views": StrongViewCoraNet,
     "cps": CPS,
     "dan": DAN,
     "dct_seg": DCTSeg,
@@ -106,15 +105,17 @@ METHODS: dict[str, type[Method]] = {
     "vat": VAT,
 }
 
+DEFAULT = "coranet:plus"
+"""What is trained where nobody asks for a method."""
 WRAPPERS: dict[str, type[Method]] = {"one_vs_rest": OneVsRest}
 """Methods around another one: a run may name them, a user asks for them in other words."""
 
 
 def method_name(name: str | None) -> str:
-    """The name in METHODS of what a user asks for: `coranet` where it is nothing, and for `coranet:paper`, the text."""
+    """The name in METHODS of what a user asks for: the default where it is nothing, and `coranet` for `coranet:paper`."""
     if name in WRAPPERS:
         raise InputError(f"{name} wraps another method: use --classes binary.")
-    return "coranet" if name in (None, "coranet:paper") else str(name)
+    return DEFAULT if name is None else "coranet" if name == "coranet:paper" else name
 
 
 def shipped_method(name: str) -> type[Method]:

@@ -98,6 +98,17 @@ class Method(ABC):
 
     # Shared by all
 
+    def labelled_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
+        """What the student's main head and the estimator's own heads learn of labels; with the latter, CoraNet's L_crm."""
+        sample = batch.labelled
+        assert sample.label is not None
+        logits = nets["student"](sample.image)
+        own = self.estimator.losses(logits, sample.label)
+        return Terms(
+            values=self.supervised_terms(logits["main"], sample)
+            | {name: masked_mean(loss, sample.valid) for name, loss in own.items()}
+        )
+
     def supervised_terms(self, logits: Tensor, sample: Sample) -> dict[str, Tensor]:
         """Cross-entropy, and Dice where asked for, of labelled images."""
         assert sample.label is not None

@@ -63,7 +63,7 @@ class BCP(Method):
     def phases(self) -> tuple[Phase, ...]:
         """One part on labelled images, three with unlabelled ones, as in the authors' code for ACDC."""
         lengths = {"pretrain": self.pretrain_epochs, "selftrain": self.selftrain_epochs}
-        return tuple(Phase(name=name, epochs=epochs) for name, epochs in lengths.items())
+        return tuple(Phase(name=name, epochs=epochs, alone=name == "pretrain") for name, epochs in lengths.items())
 
     def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
         """A student, and a teacher to follow it."""

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from coranet.errors import InputError
 from coranet.methods.base import Method
 from coranet.nets import Body, Feature, MakeNet
-from coranet.ops.losses import Normalise, masked_mean, probabilities
+from coranet.ops.losses import Normalise, probabilities
 from coranet.ops.passes import evaluating, guess
 from coranet.ops.regions import consistency_loss, pseudo_label_loss, share
 from coranet.ops.teacher import copy_weights, follow
@@ -91,7 +91,7 @@ class SeparateSelfTraining(Method):
     def phases(self) -> tuple[Phase, ...]:
         """Pre-training, then self-training."""
         return (
-            Phase(name="pretrain", epochs=self.pretrain_epochs),
+            Phase(name="pretrain", epochs=self.pretrain_epochs, alone=True),
             Phase(name="selftrain", epochs=self.selftrain_epochs),
         )
 
@@ -113,23 +113,12 @@ class SeparateSelfTraining(Method):
     def objectives(self, phase: str) -> tuple[Update, ...]:
         """Line 2, then lines 7 to 11; networks that the estimator brings come last."""
         alone = phase == "pretrain" or not self.uses_unlabelled
-        learnt = (Update(name="crm", loss=self.crm_loss),) if alone else self.selftraining()
+        learnt = (Update(name="crm", loss=self.labelled_loss),) if alone else self.selftraining()
         return (*learnt, *self.regions.updates())
 
     @abstractmethod
     def selftraining(self) -> tuple[Update, ...]:
         """The updates of a step with unlabelled images, in order."""
-
-    def crm_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
-        """L_crm (Eq. 1): the main head's cross-entropy and the estimator's own losses."""
-        sample = batch.labelled
-        assert sample.label is not None
-        logits = nets["student"](sample.image)
-        own = self.regions.losses(logits, sample.label)
-        return Terms(
-            values=self.supervised_terms(logits["main"], sample)
-            | {name: masked_mean(loss, sample.valid) for name, loss in own.items()}
-        )
 
     def begin_phase(self, nets: Nets, phase: str) -> None:
         """Line 3: E', D' begin as E, D are after pre-training."""
@@ -201,7 +190,7 @@ class CoraNet(SeparateSelfTraining):
             return (Update(name="joint", loss=self.loss),)
         certain = (Update(name="c-sn", loss=self.certain_loss),) if self.self_training else ()
         uncertain = (Update(name="uc-sn", loss=self.consistency_loss),) if self.mean_teacher else ()
-        return (*certain, *uncertain, Update(name="crm", loss=self.crm_loss))
+        return (*certain, *uncertain, Update(name="crm", loss=self.labelled_loss))
 
     def certain_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """L_c-sn (Eq. 7)."""
@@ -220,7 +209,7 @@ class CoraNet(SeparateSelfTraining):
         sample = unlabelled(batch)
         targets = self.targets(nets, sample)
         logits = nets["student"](sample.image, ("main",))["main"]
-        parts = [self.crm_loss(nets, batch, at)]
+        parts = [self.labelled_loss(nets, batch, at)]
         parts += [self.certain_terms(logits, targets, sample)] if self.self_training else []
         parts += [self.consistency_terms(nets, logits, targets, sample)] if self.mean_teacher else []
         return Terms.together(parts)

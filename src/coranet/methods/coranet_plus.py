@@ -8,32 +8,37 @@ and Dice as in UniMatch, Yang et al., CVPR 2023):
 
     q = F'(x),   ŷ = argmax_k q_k,   w = 1 where Y'_con = Y'_rad, else 0
     L = L_crm(x_l) + r [λ_c (CE_w(F(v x), v ŷ) + D_w(F(v x), v ŷ)) + λ_u mean (1 - v w) ‖F(v x) - v q‖²]
-    F' ← β F' + (1 - β) F
+    F' ← β F' + (1 - β) F,   β from 0.99 to 0.999 over the run, but never over more than a sixth of its T steps: β ≤ 1 - 6/T
 
 L_crm are the losses of all three heads on labels, r is a ramp after a warm-up on labels alone, D is Dice over pixels that
-weigh w. Labels, weights and targets are cut like images.
+weigh w. Labels, weights and targets are cut like images. F' predicts.
+
+A band of chosen width: with l the smaller and h the larger logit that the two heads give an object, they disagree where
+m = max(l, -h) < 0. Costs that differ more move both logits apart by δ, and they disagree where m < δ. With `band`, δ is that
+quantile of min_k m_k for which as many pixels are uncertain as the schedule says.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, cast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
-from coranet.nets import Body, Feature, MakeNet, body_of
-from coranet.ops.features import drop_channels
-from coranet.ops.losses import cross_entropy, masked_mean, one_hot, probabilities, soft_dice, squared_difference
-from coranet.ops.mixing import cutmix_boxes, cutmixed, pasted
+from coranet.nets import Body, MakeNet, body_of
+from coranet.ops.losses import cross_entropy, masked_mean, probabilities, soft_dice, squared_difference
+from coranet.ops.mixing import cutmix_boxes, cutmixed
 from coranet.ops.perturbation import strong_view
 from coranet.ops.ramps import gaussian_ramp
-from coranet.ops.regions import confident, share
+from coranet.ops.regions import confident, narrowest_margins, object_shares, share
 from coranet.ops.teacher import copy_weights, follow, frozen_copy
 from coranet.types import Batch, Nets, Phase, Progress, Sample, Terms, Update
-from coranet.uncertainty import CRM, Estimator
+from coranet.uncertainty import CRM
+from coranet.uncertainty.crm import middle_of_heads
 
 
 class Guide(NamedTuple):
@@ -70,6 +75,8 @@ class CoraNetPlus(Method):
     """Weigh pixels by how near the heads are to each other, w = 1 - max_k |p_rad - p_con|, rather than by yes or no."""
     labels: Literal["main", "heads"] = "main"
     """Whose labels are learnt: the main head's, or its mean with the two others, whose biases by cost cancel."""
+    band: tuple[float, float] | None = None
+    """Uncertain pixels to one pixel of an object, at the beginning and at the end; None leaves it to alpha."""
     candidates: float = 0.0
     """Weight of -log Σ p_k over the classes that either head speaks for, in the uncertain region."""
     views: int = 2
@@ -80,10 +87,6 @@ class CoraNetPlus(Method):
     """The chance that a strong view holds a box of another image."""
     boxes: Literal["random", "disagreement"] = "random"
     """Where boxes lie: anywhere, or about voxels that the heads disagree on in the image they are taken from."""
-    paste: float = 0.0
-    """The chance that a strong view holds a box of a labelled image, with its label."""
-    feature_dropout: float = 0.0
-    """The share of channels that are dropped from each level for one more view; 0 leaves it out."""
     pseudo_dice: float = 1.0
     """Weight of Dice beside the cross-entropy on pseudo-labels."""
     weights: tuple[float, float] = (1.0, 1.0)
@@ -92,61 +95,77 @@ class CoraNetPlus(Method):
     """Share of the run on labels alone."""
     ramp: float = 0.3
     """Share of what follows over which the weights grow."""
+    wait: float = 0.0
+    """Learn from unlabelled images only in steps in which pseudo-labels hold at least this share of what labels hold of each
+    object; 0 does not wait."""
     beta: float = 0.99
     """How slowly the teacher follows."""
-    beta_end: float | None = None
-    """How slowly at the end of the run, where it slows down."""
+    beta_end: float | None = 0.999
+    """How slowly at the end of the run; None keeps beta."""
+    teachers: Literal[1, 2] = 1
+    """Two follow by turns and teach by their mean (AD-MT, Zhao et al., ECCV 2024); the first of them predicts."""
+    turn: int = 50
+    """Steps that one of two teachers follows while the other rests."""
     prior: float | None = None
     """The share of pixels that the two heads give each object before they have learnt anything; None leaves it to chance."""
-    predicts: Literal["student", "teacher"] = "student"
+    predicts: Literal["student", "teacher"] = "teacher"
     """Who is asked for predictions: the student, or its average."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.warm_up <= 1 or self.views < 1:
-            raise InputError(
-                f"warm_up is a share of the run and views are at least 1, not {self.warm_up}, {self.views}."
-            )
-        if self.prior is not None and not 0 < self.prior < 1:
-            raise InputError(f"prior is a share of pixels between 0 and 1, not {self.prior}.")
+        if not 0 <= self.warm_up <= 1 or not 0 < (self.prior or 0.5) < 1:
+            raise InputError(f"warm_up and prior are shares between 0 and 1, not {self.warm_up} and {self.prior}.")
+        if min(self.views, self.turn) < 1 or min(self.wait, *(self.band or (0,))) < 0:
+            raise InputError("views and turn are at least 1, wait and band are not negative.")
 
     @property
-    def needs(self) -> frozenset[Feature]:
-        """Levels to drop channels of, where that is asked for."""
-        return frozenset({"levels"}) if self.feature_dropout else frozenset()
-
-    @property
-    def estimator(self) -> Estimator:
+    def estimator(self) -> CRM:
         """The conservative-radical module, a pair of outputs for each object."""
         return CRM(alpha=self.alpha)
 
     @property
     def phases(self) -> tuple[Phase, ...]:
         """Labels alone, then all at once."""
-        return Phase(name="labels", epochs=130 * self.warm_up), Phase(name="joint", epochs=130 * (1 - self.warm_up))
+        return (
+            Phase(name="labels", epochs=130 * self.warm_up, alone=True),
+            Phase(name="joint", epochs=130 * (1 - self.warm_up)),
+        )
+
+    @property
+    def lambdas(self) -> dict[str, float]:
+        """The weight of each term that unlabelled images have."""
+        return {"certain": self.weights[0], "uncertain": self.weights[1], "candidates": self.candidates}
 
     def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
         """Three heads, and a teacher of all of them."""
         student = make_net({"main": make_net.classes, **self.estimator.heads(make_net.classes)})
         if self.prior is not None:
-            odds = self.prior / (1 - self.prior)
-            for name, cost in (("con", 1 / self.alpha), ("rad", self.alpha)):
-                rest, objects = cast(Tensor, cast(nn.Sequential, student.heads[name])[-1].bias).data.chunk(2)
-                rest.zero_()
-                objects.fill_(float(torch.tensor(odds * cost).log()))
-        return {"student": student, "teacher": frozen_copy(student)}
+            self.estimator.begin_at(student.heads, self.prior)
+        teachers = ("teacher", "teacher2")[: self.teachers]
+        return {"student": student, **{name: frozen_copy(student) for name in teachers}}
 
     def begin_phase(self, nets: Nets, phase: str) -> None:
-        """The teacher begins where the student is after the warm-up."""
-        if phase == "joint":
-            copy_weights(nets["teacher"], nets["student"])
+        """Teachers begin where the student is after the warm-up."""
+        if phase == "joint" and any(self.lambdas.values()):
+            for teacher in self.teaching(nets):
+                copy_weights(teacher, nets["student"])
 
     def after_step(self, nets: Nets, at: Progress) -> None:
-        """F' ← β F' + (1 - β) F, buffers too."""
-        follow(nets["teacher"], nets["student"], self.slowness(at))
+        """F' ← β F' + (1 - β) F, buffers too; of two teachers one rests."""
+        beta = self.slowness(at)
+        for number, teacher in enumerate(self.teaching(nets)):
+            resting = (at.step // self.turn) % self.teachers != number
+            follow(teacher, nets["student"], beta if self.teachers == 1 else torch.where(resting, 1.0, beta))
 
     def slowness(self, at: Progress) -> float | Tensor:
         """β of a step."""
-        return self.beta if self.beta_end is None else self.beta + (self.beta_end - self.beta) * (at.step / at.steps)
+        most = max(1 - 6 / at.steps, 0.0)
+        if self.beta_end is None:
+            return min(self.beta, most)
+        return (self.beta + (self.beta_end - self.beta) * (at.step / at.steps)).clamp(max=most)
+
+    def teaching(self, nets: Nets) -> list[Body]:
+        """One teacher or two."""
+        return [body_of(nets, name) for name in nets if name.startswith("teacher")]
 
     def predicting(self, nets: Nets) -> Body:
         """The student, or its average."""
@@ -154,56 +173,50 @@ class CoraNetPlus(Method):
 
     def objectives(self, phase: str) -> tuple[Update, ...]:
         """One a step."""
-        return (Update(name=phase, loss=self.loss if phase == "joint" else self.crm_loss),)
+        joint = phase == "joint" and any(self.lambdas.values())
+        return (Update(name=phase, loss=self.loss if joint else self.labelled_loss),)
 
-    def crm_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
-        """L_crm."""
-        sample = batch.labelled
-        assert sample.label is not None
-        logits = nets["student"](sample.image)
-        own = self.estimator.losses(logits, sample.label)
-        return Terms(
-            values=self.supervised_terms(logits["main"], sample)
-            | {name: masked_mean(loss, sample.valid) for name, loss in own.items()}
-        )
+    def on_labels_alone(self) -> Method:
+        """L_crm alone, which still says what is uncertain."""
+        return replace(self, weights=(0.0, 0.0), candidates=0.0)
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """L."""
-        crm, sample = self.crm_loss(nets, batch, at), batch.unlabelled
+        crm, sample = self.labelled_loss(nets, batch, at), batch.unlabelled
         if sample is None:
             return crm
-        student, guide = body_of(nets), self.guide(body_of(nets, "teacher"), sample)
-        images, guides = zip(*(self.strong(sample, guide, batch.labelled) for _ in range(self.views)), strict=True)
-        logits = [*student(torch.cat(images), ("main",))["main"].chunk(self.views)]
-        if self.feature_dropout:
-            levels = [drop_channels(level, self.feature_dropout) for level in student.encode(sample.image)]
-            logits.append(student.read(levels, ("main",))["main"])
-            guides = (*guides, guide)
+        student, guide = body_of(nets), self.guide(self.teaching(nets), sample, at.phase_step / at.phase_steps)
+        images, guides = zip(*(self.strong(sample, guide) for _ in range(self.views)), strict=True)
+        logits = student(torch.cat(images), ("main",))["main"].chunk(self.views)
         ramp = gaussian_ramp(at.phase_step, self.ramp * at.phase_steps)
+        if self.wait:
+            assert batch.labelled.label is not None
+            held = object_shares(batch.labelled.label, batch.labelled.valid, guide.target.shape[1])
+            found = object_shares(guide.label, guide.valid, guide.target.shape[1])
+            ramp = ramp * (found >= self.wait * held).all()
         parts = [self.taught(said, by) for said, by in zip(logits, guides, strict=True)]
         return Terms(
             values={**crm.values, **{name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}},
-            weights={
-                "certain": self.weights[0] * ramp,
-                "uncertain": self.weights[1] * ramp,
-                "candidates": self.candidates * ramp,
-            },
+            weights={name: weight * ramp for name, weight in self.lambdas.items()},
             measures={"uncertain_share": share(1 - guide.weight, sample.valid)},
         )
 
     @torch.no_grad()
-    def guide(self, teacher: Body, sample: Sample) -> Guide:
-        """What the teacher says of images as they are."""
-        maps = self.estimator.infer(teacher, sample.image)
+    def guide(self, teachers: Sequence[Body], sample: Sample, done: Tensor) -> Guide:
+        """What the teachers say of images as they are, when so much of the phase is done."""
+        each = [self.estimator.infer(teacher, sample.image) for teacher in teachers]
+        maps = {name: torch.stack([one[name] for one in each]).mean(dim=0) for name in each[0]}
         regions, (target, con, rad) = self.estimator.judge(maps), (maps[name] for name in ("main", "con", "rad"))
         if self.labels == "heads":
-            objects = torch.sigmoid((torch.logit(con, 1e-6) + torch.logit(rad, 1e-6)) / 2)
-            both = torch.cat([(1 - objects.sum(dim=1, keepdim=True)).clamp(min=1e-6), objects], dim=1)
-            target = (target + both / both.sum(dim=1, keepdim=True)) / 2
+            target = (target + middle_of_heads(con, rad)) / 2
         spoken = torch.cat([~(con > 0.5).any(dim=1, keepdim=True), (rad > 0.5) | (con > 0.5)], dim=1)
+        label, certain = target.argmax(dim=1), regions.certain
+        if self.band:
+            width = self.band[0] + (self.band[1] - self.band[0]) * done
+            certain = narrowest_margins(con, rad, sample.valid, width * ((label > 0) & sample.valid).sum())
         return Guide(
-            label=target.argmax(dim=1),
-            weight=self.weigh(regions.certain, regions.score, target, sample.valid),
+            label=label,
+            weight=self.weigh(certain, regions.score, target, sample.valid),
             target=target,
             allowed=spoken,
             score=torch.where(sample.valid, regions.score, 0.0),
@@ -221,22 +234,12 @@ class CoraNetPlus(Method):
             certain = torch.ones_like(certain)
         return 1 - score if self.soft else certain.to(score.dtype)
 
-    def strong(self, sample: Sample, guide: Guide, labelled: Sample) -> tuple[Tensor, Guide]:
+    def strong(self, sample: Sample, guide: Guide) -> tuple[Tensor, Guide]:
         """A strong view, and what it is taught by."""
         image = strong_view(sample.image, self.strength, sample.unit)
         density = guide.score.roll(1, 0) if self.boxes == "disagreement" else None
         boxes = cutmix_boxes(len(image), image.shape[2:], image.device, self.cutmix, density=density)
-        image, guide = cutmixed(image, boxes), Guide(*(cutmixed(part, boxes) for part in guide))
-        if not self.paste:
-            return image, guide
-        number = torch.arange(len(image), device=image.device) % len(labelled.image)
-        assert labelled.label is not None
-        label, valid = labelled.label[number], labelled.valid[number]
-        truth = one_hot(label, guide.target.shape[1])
-        known = Guide(label, torch.ones_like(guide.weight), truth, truth > 0, torch.zeros_like(guide.score), valid)
-        boxes = cutmix_boxes(len(image), image.shape[2:], image.device, self.paste)
-        piece = strong_view(labelled.image[number], self.strength, labelled.unit)
-        return pasted(image, piece, boxes), Guide(*(pasted(a, b, boxes) for a, b in zip(guide, known, strict=True)))
+        return cutmixed(image, boxes), Guide(*(cutmixed(part, boxes) for part in guide))
 
     def taught(self, logits: Tensor, by: Guide) -> dict[str, Tensor]:
         """The terms of one view."""

@@ -76,7 +76,7 @@ class ReleasedCoraNet(SeparateSelfTraining):
         """One update."""
         return (Update(name="joint", loss=self.loss),)
 
-    def crm_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
+    def labelled_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """L_sup."""
         sample = batch.labelled
         assert sample.label is not None
@@ -99,7 +99,7 @@ class ReleasedCoraNet(SeparateSelfTraining):
             "consistency": torch.stack(gaps(student, teacher, uncertain)).mean(),
         }
         return Terms(
-            values={**self.crm_loss(nets, batch, at).values, **values},
+            values={**self.labelled_loss(nets, batch, at).values, **values},
             weights={
                 "certain": self.weights[0],
                 "consistency": self.weights[1] * gaussian_ramp(at.epoch, self.ramp_epochs),

@@ -46,7 +46,7 @@ class RepairedCoraNet(SeparateSelfTraining):
         """One update after the other, as in Algorithm 1."""
         losses = {"c-sn": self.certain_loss, "uc-sn": self.consistency_loss}
         weighing = [Update(name=name, loss=losses[name]) for name, w in zip(losses, self.weights, strict=True) if w]
-        return (*weighing, Update(name="crm", loss=self.crm_loss))
+        return (*weighing, Update(name="crm", loss=self.labelled_loss))
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """All three losses together; in training each has an update of its own."""

@@ -43,7 +43,10 @@ def translate(kind: str, fields: Mapping[str, Any], where: str) -> tuple[str, Js
         return kind, _released(kept, where)
     if kept.pop("views", 0) == 0:
         return kind, _one_view(kept, where)
-    return "coranet:views", _strong_views({**kept, "views": fields["views"]}, where)
+    raise InputError(
+        f"{where}.views: coranet:repaired is no longer trained by strong views; coranet:plus is. "
+        "Use the version that the run was made with."
+    )
 
 
 def _released(fields: Json, where: str) -> Json:
@@ -63,16 +66,6 @@ def _one_view(fields: Json, where: str) -> Json:
         return fields
     weights = fields.get("weights", [1.0, 1.0])
     return {**fields, "weights": [weight if used else 0.0 for weight, used in zip(weights, on, strict=True)]}
-
-
-def _strong_views(fields: Json, where: str) -> Json:
-    """One switch alone was ignored; with both off there were labels alone."""
-    on = [fields.pop(name, True) for name in ("self_training", "mean_teacher")]
-    for name in ("consistency_on", "refresh_every"):
-        fields.pop(name, None)
-    left = {"mask": True, "normalise": "image", "updates": "joint", "masks": "online"}
-    _fixed(fields, left, "coranet:views", where)
-    return fields if any(on) else {**fields, "weights": [0.0, 0.0]}
 
 
 def _fixed(fields: Json, left: Mapping[str, Any], kind: str, where: str) -> None:

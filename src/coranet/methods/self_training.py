@@ -49,7 +49,7 @@ class SelfTraining(Method):
     def phases(self) -> tuple[Phase, ...]:
         """On labels alone, then with stored labels of unlabelled images."""
         return (
-            Phase(name="pretrain", epochs=self.pretrain_epochs),
+            Phase(name="pretrain", epochs=self.pretrain_epochs, alone=True),
             Phase(name="selftrain", epochs=self.selftrain_epochs, refresh_every=self.refresh_every),
         )
 

@@ -44,6 +44,8 @@ class Net:
     dropped: tuple[float, ...] = ()
     """Of `unet`: share of values dropped within each level of the encoder, finest first. The paper has none; the field takes
     0.05, 0.1, 0.2, 0.3 and 0.5."""
+    deep: float = 0.0
+    """Weight of labels at coarser levels of the decoder (deep supervision), beside what any method learns; 0 has none."""
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Further arguments of a MONAI network's constructor."""
 
@@ -57,6 +59,10 @@ class Net:
             raise InputError(f"Only unet drops values within levels (net.dropped), not {self.body}.")
         if len(self.dropped) > self.levels + 1 or not all(0 <= share < 1 for share in self.dropped):
             raise InputError(f"net.dropped has a share from 0 to below 1 for each of {self.levels + 1} levels at most.")
+        if self.deep < 0 or (self.deep and self.monai):
+            raise InputError(
+                f"net.deep is not negative, and for {', '.join(NETS)}; {self.body} has no levels to learn at."
+            )
         if not isinstance(self.options, Mapping):
             raise InputError(f"Options of a network are arguments by name, not {self.options!r}.")
         if self.options and self.monai is None:

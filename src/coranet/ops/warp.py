@@ -1,18 +1,21 @@
-"""One affine warp for an image and all its maps, drawn elsewhere, applied here, and invertible.
+"""One warp for an image and all its maps, drawn elsewhere, applied here, and invertible.
 
 A window's voxel o lies at s = A (o - c) + d in the source, in voxel indices: A turns, scales and mirrors, c is the window's
-centre and d the point of the source that it looks at. With A = 1 and integer d - c every voxel is met exactly, so that
-cropping interpolates nothing; image (linear) and maps (nearest) are always read at the same points.
+centre and d the point of the source that it looks at. A window that is bent looks at o + u(o) instead (`ops.elastic`). With
+A = 1, u = 0 and integer d - c every voxel is met exactly, so that cropping interpolates nothing; image (linear) and maps
+(nearest) are always read at the same points.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from coranet.ops.elastic import displacement, settled
 
 
 @dataclass(frozen=True)
@@ -27,15 +30,13 @@ class Warp:
     """d, `(B, D)`: the point of the source it looks at."""
     shape: tuple[int, ...]
     """Of the window."""
-
-    def to(self, device: torch.device) -> Warp:
-        """The same warp on a device."""
-        move = [x.to(device, non_blocking=True) for x in (self.matrix, self.centre, self.target)]
-        return Warp(move[0], move[1], move[2], self.shape)
+    knots: Tensor | None = None
+    """How far knots over the window are moved, in its voxels, `(B, D, 7, ..)`; None where it is not bent."""
 
     def rows(self, some: slice) -> Warp:
         """Some of the warps."""
-        return Warp(self.matrix[some], self.centre[some], self.target[some], self.shape)
+        knots = None if self.knots is None else self.knots[some]
+        return Warp(self.matrix[some], self.centre[some], self.target[some], self.shape, knots)
 
     def one(self, number: int) -> Warp:
         """One of the warps."""
@@ -43,13 +44,14 @@ class Warp:
 
     def shifted(self, lows: Tensor) -> Warp:
         """For boxes of the sources that begin at these voxels."""
-        return Warp(self.matrix, self.centre, self.target - lows, self.shape)
+        return replace(self, target=self.target - lows)
 
     @property
     def upright(self) -> bool:
         """Whether windows are only cut, neither turned, scaled nor mirrored. For warps on the CPU."""
         corner = self.target - self.centre
-        return bool((self.matrix == torch.eye(len(self.shape))).all() and (corner == corner.round()).all())
+        straight = self.knots is None or not self.knots.any()
+        return bool(straight and (self.matrix == torch.eye(len(self.shape))).all() and (corner == corner.round()).all())
 
     def corners(self) -> tuple[Tensor, tuple[int, ...]]:
         """Of upright windows: the source's voxel `(B, D)` that the first of each window is, and their shape."""
@@ -59,6 +61,8 @@ class Warp:
         """Boxes of one shape that hold all that the windows read of sources of these sizes: first voxels and shape."""
         last = torch.tensor(self.shape) - 1
         offsets = torch.maximum(self.centre, last - self.centre)
+        if self.knots is not None:  # no voxel moves farther than the farthest knot
+            offsets = offsets + self.knots.abs().flatten(2).amax(dim=2)
         extent = (self.matrix.abs() @ offsets.unsqueeze(-1)).squeeze(-1)
         low = torch.minimum((self.target - extent).floor().long().clamp(min=0), sizes - 1)
         high = torch.maximum(torch.minimum((self.target + extent).ceil().long(), sizes - 1), low)
@@ -66,14 +70,21 @@ class Warp:
         return torch.minimum(low, (sizes - shape).clamp(min=0)), tuple(shape.tolist())
 
     def inverse(self, shape: tuple[int, ...]) -> Warp:
-        """From a source of that shape back into the window."""
+        """From a source of that shape back into the window, if that is not bent."""
         return Warp(torch.linalg.inv(self.matrix), self.target, self.centre, shape)
+
+    def back(self, shape: tuple[int, ...]) -> Tensor:
+        """Where each voxel of a source of that shape lies in the window, bent or not: `(B, *shape, D)`."""
+        straight = self.inverse(shape).points()
+        return straight if self.knots is None else settled(straight, displacement(self.knots, self.shape))
 
     def points(self) -> Tensor:
         """Where each voxel of the window lies in the source, `(B, *S, D)`."""
         device = self.matrix.device
         axes = [torch.arange(n, device=device, dtype=torch.float32) for n in self.shape]
         grid = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, -2)
+        if self.knots is not None:
+            grid = grid + displacement(self.knots, self.shape).flatten(2).transpose(1, 2)
         offset = grid - self.centre.unsqueeze(1)
         points = offset @ self.matrix.transpose(1, 2) + self.target.unsqueeze(1)
         return points.view(len(points), *self.shape, -1)

@@ -27,6 +27,8 @@ from coranet.errors import InputError
 from coranet.files import part_of
 from coranet.runs.options import Options
 
+AS_IT_WAS = (("data.augment.appearance", "null"), ("train.watch", "false"))
+"""Preset `auto` as it was when rows by it were made: grey levels as they are, and no watch."""
 TEXT_2D = Options(preset="paper", dims=2, overrides=(("net.width", "16"),))
 """The text's recipe on slices, in a network a sixteenth as large."""
 
@@ -144,21 +146,21 @@ SETS: dict[str, ScanSet] = {
             readers=("msd", "folder"),
             folders=("Task04_Hippocampus", "hippocampus/Task04_Hippocampus", "hippocampus"),
             known_by="hippocampus_",
-            options=Options(preset="auto", dims=3),
+            options=Options(preset="auto", dims=3, overrides=AS_IT_WAS),
             steps=2_000,
         ),
         ScanSet(
             name="phantom",
             title="phantom, slices, one object",
             objects={3: "LV"},
-            options=Options(preset="auto", dims=2, overrides=_SHORT),
+            options=Options(preset="auto", dims=2, overrides=(*AS_IT_WAS, *_SHORT)),
             generate=_phantom((32, 32, 4)),
             steps=24,
         ),
         ScanSet(
             name="phantom-hearts",
             title="phantom, slices",
-            options=Options(preset="auto", dims=2, overrides=_SHORT),
+            options=Options(preset="auto", dims=2, overrides=(*AS_IT_WAS, *_SHORT)),
             generate=_phantom((32, 32, 4)),
             steps=24,
         ),
@@ -166,7 +168,7 @@ SETS: dict[str, ScanSet] = {
             name="phantom-3d",
             title="phantom, volumes",
             objects={3: "LV"},
-            options=Options(preset="auto", dims=3, patch=(16, 16, 16), overrides=_SHORT),
+            options=Options(preset="auto", dims=3, patch=(16, 16, 16), overrides=(*AS_IT_WAS, *_SHORT)),
             generate=_phantom((32, 32, 24)),
             steps=24,
         ),

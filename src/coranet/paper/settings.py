@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coranet.paper.printed import Printed
+from coranet.paper.sets import AS_IT_WAS
 from coranet.runs.options import Options
 
 
@@ -105,6 +106,7 @@ RECIPES: dict[str, Options] = {
         dims=2,
         patch=(192, 192),
         overrides=(
+            *AS_IT_WAS,
             ("net.width", "16"),
             ("train.batch", "[4,4]"),
             ("data.augment.flip", "true"),

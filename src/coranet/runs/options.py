@@ -67,9 +67,11 @@ class Shared:
 class Options(Shared):
     """What a person may say about one run."""
 
-    method: Annotated[str | None, Flag("NAME", default="coranet")] = None
-    """One that `coranet methods` lists, or your own as ./mine.py:Mine. coranet is the paper's text; coranet:repaired has
-    one change, and was ahead of it or level in all our runs."""
+    method: Annotated[
+        str | None, Flag("NAME", default="coranet:plus; coranet with a preset of the paper's or the field's")
+    ] = None
+    """One that `coranet methods` lists, or your own as ./mine.py:Mine. coranet:plus is CoraNet as it is today, coranet the
+    paper's text; supervised trains on labels alone."""
     seed: Annotated[int | None, Flag("S", default="0")] = None
     """One seed, one result."""
     init: Annotated[Path | None, Flag("RUN")] = None

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -67,6 +67,14 @@ class CRM(Estimator):
             "rad": cross_entropy(rad, masks, costs=(1.0, self.alpha)).mean(dim=1),
         }
 
+    def begin_at(self, heads: nn.ModuleDict, prior: float) -> None:
+        """Have both heads begin by giving each object that share of pixels, at their costs, whatever they see."""
+        odds = torch.tensor(prior / (1 - prior))
+        for name, cost in (("con", 1 / self.alpha), ("rad", self.alpha)):
+            rest, objects = cast(Tensor, cast(nn.Sequential, heads[name])[-1].bias).data.chunk(2)
+            rest.zero_()
+            objects.fill_(float(torch.log(odds * cost)))
+
     def infer(self, net: nn.Module, image: Tensor) -> dict[str, Tensor]:
         """All three heads from one pass; con and rad as each object's probability, `(B, K - 1, *S)`, or each class's."""
         logits = net(image, ("main", "con", "rad"))
@@ -91,6 +99,13 @@ class CRM(Estimator):
             maps={"conservative": conservative, "radical": radical},
             soft={"con": con, "rad": rad} if self.costs == "object" else {"con": con[:, 1:], "rad": rad[:, 1:]},
         )
+
+
+def middle_of_heads(con: Tensor, rad: Tensor) -> Tensor:
+    """What both say of objects, `(B, K - 1, *S)`, as probabilities of classes, `(B, K, *S)`: biases by cost cancel."""
+    objects = torch.sigmoid((torch.logit(con, 1e-6) + torch.logit(rad, 1e-6)) / 2)
+    both = torch.cat([(1 - objects.sum(dim=1, keepdim=True)).clamp(min=1e-6), objects], dim=1)
+    return both / both.sum(dim=1, keepdim=True)
 
 
 def as_pairs(logits: Tensor) -> Tensor:

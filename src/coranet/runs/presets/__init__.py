@@ -1,7 +1,8 @@
 """Presets: functions from what the data and the device are to a whole Run.
 
 auto      body, width, window, batch and steps from the data and the device; a rate that falls to zero, a Dice term
-beside the cross-entropy, gentle views. What to use on scans of one's own.
+beside the cross-entropy, gentle and upright views, labelled images at other grey levels, a watch over self-training. Chosen
+on development cases (docs/development.md). What to use on scans of one's own.
 paper     section IV-A of Shi et al. (2021). On slices: U-Net of 64 channels, 256 x 256 pixels, 4 + 4 images a step, Adam
 at a constant 1e-3, cross-entropy alone, 30 + 100 epochs, wide views. On volumes: V-Net of 16 channels, windows of 96 x 96 x
 96 at random places and no other view, 30 + 200 epochs, 12 labelled volumes, windows 16 x 16 x 4 apart in the end.
@@ -21,7 +22,7 @@ from coranet.data.grid import choose_dims
 from coranet.data.prepare.choices import Choose, auto_preparation, paper_preparation
 from coranet.engine.run import Run
 from coranet.errors import InputError, suggest
-from coranet.methods import Method
+from coranet.methods import DEFAULT, Method
 from coranet.runs.presets.auto import auto_run
 from coranet.runs.presets.field import la_run, released_run
 from coranet.runs.presets.paper import acdc_run, paper_run, parameter_note
@@ -46,7 +47,7 @@ class Preset:
 
     prepare: Choose
     run: Callable[[Scans, Method], Run]
-    method: str = "coranet"
+    method: str
     """What is trained unless something else is asked for."""
     dims: int | None = None
     """Axes of space, where the preset leaves no choice."""
@@ -64,10 +65,10 @@ def find_preset(name: str) -> Preset:
 
 
 PRESETS: dict[str, Preset] = {
-    "auto": Preset(prepare=auto_preparation, run=auto_run),
-    "paper": Preset(prepare=paper_preparation, run=paper_run, labelled=12, val=0),
-    "acdc": Preset(prepare=paper_preparation, run=acdc_run, dims=2, val=0),
-    "la": Preset(prepare=auto_preparation, run=la_run, dims=3),
+    "auto": Preset(prepare=auto_preparation, run=auto_run, method=DEFAULT),
+    "paper": Preset(prepare=paper_preparation, run=paper_run, method="coranet", labelled=12, val=0),
+    "acdc": Preset(prepare=paper_preparation, run=acdc_run, method="coranet", dims=2, val=0),
+    "la": Preset(prepare=auto_preparation, run=la_run, method="coranet", dims=3),
     "released": Preset(
         prepare=auto_preparation, run=released_run, method="coranet:released", dims=3, labelled=12, val=0
     ),

@@ -1,4 +1,8 @@
-"""The preset for scans of one's own: as large as the device bears, as small as the data allows."""
+"""The preset for scans of one's own: as large as the device bears, as small as the data allows.
+
+Batch, rate, optimizer, views and grey levels were chosen on development cases for training on labels alone, and serve every
+method alike: docs/development.md.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from coranet.feed.augmentation import Augment
 from coranet.feed.windows import Patches, Slices
 from coranet.methods import Method
 from coranet.nets import NETS, Net
+from coranet.ops.appearance import Appearance
 from coranet.runs.presets.scans import Scans, stack_axis
 
 
@@ -18,7 +23,10 @@ def auto_run(scans: Scans, method: Method) -> Run:
     """As large as the device bears, as small as the data allows."""
     flat, gpu = scans.dims == 2, scans.gpu
     net = auto_net(scans)
-    views = Augment(rotate=20, scale=(0.8, 1.25), flip=False, share=0.5)
+    # Methods have strong views of unlabelled images of their own, and ask about the image as it is.
+    views = Augment(
+        rotate=20, scale=(0.8, 1.25), flip=False, share=0.5, appearance=Appearance(), appearance_of="labelled"
+    )
     pairs, steps = (8, 12_000) if flat else (4, 6_000)
     return Run(
         data=replace(scans.data, window=(auto_slices if flat else auto_patches)(scans, net), augment=views),
@@ -27,7 +35,11 @@ def auto_run(scans: Scans, method: Method) -> Run:
         method=replace(method, dice=1.0),
         # Of the few steps a CPU makes on volumes little is left at 1e-3.
         optim=Optim(lr=1e-3 if flat or gpu else 1e-2, betas=(0.9, 0.999), decay="poly"),
-        train=Train(steps=steps if gpu else steps // 6, batch=(pairs, pairs) if gpu else (pairs // 2, pairs // 2)),
+        train=Train(
+            steps=steps if gpu else steps // 6,
+            batch=(pairs, pairs) if gpu else (pairs // 2, pairs // 2),
+            watch=True,
+        ),
         accel=scans.accel,
         made_with=versions(),
     )
