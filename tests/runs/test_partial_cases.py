@@ -12,8 +12,8 @@ import torch
 from coranet.data.datasets.phantom import Phantom, write_folder
 from coranet.data.readers import nifti
 from coranet.data.store import Store
+from coranet.engine.prediction.trained import Trained
 from coranet.engine.setup import Setup
-from coranet.engine.trained import Trained
 from coranet.errors import InputError
 from coranet.runs.exam import find_store_exam, write_store_exam
 from coranet.runs.launch import train
