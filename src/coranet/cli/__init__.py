@@ -13,6 +13,7 @@ from typing import Protocol, get_args
 
 import tyro
 
+from coranet.cli.calibrate import CalibrateVerb
 from coranet.cli.compare import CompareVerb
 from coranet.cli.demo import DemoVerb
 from coranet.cli.doctor import DoctorVerb
@@ -46,6 +47,7 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "prepare": PrepareVerb,
     "split": SplitVerb,
     "train": TrainVerb,
+    "calibrate": CalibrateVerb,
     "predict": PredictVerb,
     "evaluate": EvaluateVerb,
     "compare": CompareVerb,
@@ -60,7 +62,8 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet doctor SCANS                          is my folder in order?
     coranet prepare SCANS --out STORE             one compact store, of any format
     coranet train SCANS --out RUN                 prepare, split and train
-    coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions
+    coranet calibrate RUN                         how far to believe it: cross-validation over its labels
+    coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions, worst first
     coranet evaluate FOLDER LABELS                honest scores
     coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
     coranet report RUN                            a page of any run, of several, or of a comparison

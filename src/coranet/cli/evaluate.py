@@ -36,7 +36,7 @@ class EvaluateVerb:
     per_slice: bool = False
     """Score each slice too, as two-dimensional images; with --out beside it as <name>_slices.csv."""
     calibration: bool = False
-    """Also measure whether uncertainty lies where the mistakes are, from the maps that `coranet predict --scores
+    """Also measure whether uncertainty lies where the mistakes are, from the maps that `coranet predict
     --probabilities` writes beside PREDICTIONS; with --out beside it as <name>_calibration.csv."""
     max_gb: MaxGb = None
     """Memory that one scan may take while it is read."""

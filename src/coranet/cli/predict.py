@@ -18,10 +18,11 @@ from coranet.locks import owned
 class PredictVerb:
     """Label scans with a trained run, and mark what is uncertain.
 
-    Writes two files for each scan, on the scan's own grid: <case>.nii.gz, the label map, and <case>_uncertain.nii.gz,
-    which is 1 where you should look. For CoraNet this is where the conservative and the radical head disagree. A run that
-    was trained with another estimator uses that one. For other methods it is where no class reaches a probability of 0.9.
-    At the end it names scans in which an object is missing, or far smaller than in the cases that the run was trained on.
+    Writes three files for each scan, on the scan's own grid: <case>.nii.gz, the label map; <case>_uncertain.nii.gz, which
+    is 1 where you should look; and <case>_score.nii.gz, the probability that a label is wrong, once `coranet calibrate`
+    has fitted it. For CoraNet uncertain is where the conservative and the radical head disagree. A run that was trained
+    with another estimator uses that one. For other methods it is where no class reaches a probability of 0.9.
+    cases.csv lists all scans, the worst first: the Dice to expect, volumes, and what stands out.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -48,9 +49,6 @@ class PredictVerb:
     """Also write <case>_probabilities.nii.gz, one volume for each class, in steps of 1/65535."""
     masks: bool = False
     """Also write <case>_conservative.nii.gz and <case>_radical.nii.gz, where the method has them."""
-    scores: bool = False
-    """Also write <case>_score.nii.gz, larger where less certain. `coranet evaluate --calibration` needs it, and
-    --probabilities too."""
     stride: Annotated[
         tuple[int, ...] | None,
         tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the run's, or half a window)"),
@@ -77,8 +75,8 @@ class PredictVerb:
     def _predict(self) -> int:
         from coranet.cli.show import counting, say
         from coranet.engine.prediction.trained import Trained
-        from coranet.evaluation.sizes import odd_sizes
         from coranet.runs.device import find_device
+        from coranet.runs.triage import judge_predictions, worst
 
         trained = Trained.load(
             self.run,
@@ -92,19 +90,19 @@ class PredictVerb:
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
         say(f"A network of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
         with owned(self.out), counting() as on_progress:
-            sizes = trained.predict_files(
+            found = trained.predict_files(
                 self.scans,
                 self.out,
                 only=getattr(trained.run.split, self.only) if self.only else None,
                 probabilities=self.probabilities,
                 masks=self.masks,
-                scores=self.scores,
                 dataset=self.dataset,
                 gaps=self.allow_gaps,
                 series=self.series,
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),
             )
-        say(f"Predicted {len(sizes)} scan{'s' if len(sizes) != 1 else ''}: {self.out}")
-        for sentence in odd_sizes(sizes, trained.run.data.volumes):
+            rows = judge_predictions(trained, found, self.out)
+        say(f"Predicted {len(found)} scan{'s' if len(found) != 1 else ''}: {self.out}")
+        for sentence in worst(rows, fitted=trained.fitted is not None):
             say(sentence)
         return 0

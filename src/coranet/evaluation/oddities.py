@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log
+from math import hypot, log
 from statistics import fmean, median, stdev
 
 from coranet.metrics.case_facts import CaseFacts, ClassFacts, Place
@@ -86,4 +86,4 @@ def is_far(value: float, seen: Sequence[float], grain: float) -> bool:
 
     n = len(seen)
     reach = float(stdtrit(n - 1, 1 - 0.5 / _ONE_IN)) * (1 + 1 / n) ** 0.5
-    return abs(value - fmean(seen)) > reach * (stdev(seen) ** 2 + grain**2) ** 0.5
+    return bool(abs(value - fmean(seen)) > reach * hypot(stdev(seen), grain))

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from math import isnan, nan
 from pathlib import Path
 
+import numpy as np
+
 from coranet.data.problem import FileError
 from coranet.evaluation.oddities import FLAGS, Usual, class_flags, scan_flags
 from coranet.files import write_atomically
 from coranet.metrics import mean_of_present
 from coranet.metrics.case_facts import CaseFacts
 from coranet.metrics.expectation import DiceFit
-
-import numpy as np
 
 CASES = "cases.csv"
 ALL = "all"

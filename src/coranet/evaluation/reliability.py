@@ -44,7 +44,7 @@ MEASURES = (
 )
 """The columns of numbers in their order."""
 
-_AGAIN = "Predict the scan again with --scores --probabilities"
+_AGAIN = "Predict the scan again with --probabilities"
 _ROUNDING = 1e-3
 """How far a probability may lie outside 0 to 1."""
 
@@ -157,7 +157,7 @@ def _check_maps(maps: Mapping[str, Mapping[str, Path]], predictions: Path) -> No
         if cases
     )
     without = ", and without --no-uncertainty" if lacking["uncertain"] else ""
-    remedy = f"Make them with coranet predict RUN SCANS --out DIR --scores --probabilities{without}"
+    remedy = f"Make them with coranet predict RUN SCANS --out DIR --probabilities{without}"
     raise FileError(predictions, f"lacks what calibration is read from: {'; '.join(said)}", remedy)
 
 

@@ -57,7 +57,7 @@ class DiceFit:
     """Share of new cases that the interval is to hold."""
 
     def __post_init__(self) -> None:
-        if not (all(abs(weight) <= 100 for weight in self.weights) and 0 <= min(self.spread, self.spread_of_all)):
+        if not (all(abs(weight) <= 100 for weight in self.weights) and min(self.spread, self.spread_of_all) >= 0):
             raise InputError("A fit of Dice has weights between -100 and 100, and spreads that are not negative.")
         if not (max(self.spread, self.spread_of_all) <= 100 and 0 <= self.level <= 1):
             raise InputError("A fit of Dice has spreads of at most 100, and a level between 0 and 1.")
@@ -78,22 +78,22 @@ def fit_dice(judged: Sequence[Judged]) -> DiceFit | None:
     patients = sorted({one.patient for one in known})
     if len(patients) < FEWEST:
         return None
-    apart: list[tuple[float, float]] = []
-    means: list[tuple[float, float]] = []
+    apart, apart_of_all = list[float](), list[float]()
     for patient in patients:
         weights = _solve([one for one in known if one.patient != patient])
         own = [one for one in known if one.patient == patient]
         guessed = [(one, DiceFit(weights=weights).expect(one.facts)) for one in own]
-        apart.append(max((_distance(guess, one.dice) for one, guess in guessed), default=0.0))
-        for case in sorted({one.case for one in own}):
-            pairs = np.array([(guess, one.dice) for one, guess in guessed if one.case == case])
-            means.append(tuple(pairs.mean(axis=0)))
+        apart.append(max(_distance(guess, one.dice) for one, guess in guessed))
+        cases = [
+            [(guess, one.dice) for one, guess in guessed if one.case == case] for case in {one.case for one in own}
+        ]
+        apart_of_all.append(max(_distance(*np.mean(pairs, axis=0)) for pairs in cases))
     n = len(patients)
     level = min(LEVEL, n / (n + 1))
     return DiceFit(
         weights=_solve(known),
         spread=_conformal(apart, level),
-        spread_of_all=_conformal([_distance(*pair) for pair in means], level),
+        spread_of_all=_conformal(apart_of_all, level),
         level=level,
     )
 
@@ -117,7 +117,7 @@ def _solve(judged: Sequence[Judged]) -> tuple[float, float, float]:
 
 
 def _conformal(residuals: Sequence[float], level: float) -> float:
-    """The smallest of the residuals that the level is not above, counting the case that is to come."""
+    """The residual of a patient, its worst, that the level is not above, counting the patient that is to come."""
     ranked = sorted(residuals)
     return float(min(100.0, ranked[min(len(ranked), ceil((len(ranked) + 1) * level)) - 1]))
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from coranet.data.grid import Grid
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
+from coranet.engine.checkpoint import LAST
 from coranet.engine.log import Listener
-from coranet.engine.predictor import Predictor
+from coranet.engine.prediction.case_reading import class_facts
+from coranet.engine.prediction.predictor import Predictor
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
@@ -30,7 +30,6 @@ from coranet.metrics import count
 from coranet.metrics.expectation import Judged
 from coranet.uncertainty.tally import Tally
 from coranet.uncertainty.wrongness import Wrongness
-from coranet.engine.case_reading import class_facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,16 +80,14 @@ def train_fold(
     run: Run, split: Split, steps: int, store: Store, folder: Path, device: torch.device, listeners: Sequence[Listener]
 ) -> Predictor:
     """The run again, on a fold's cases; a fold that was begun is continued, and a finished one is taken as it is."""
-    # Validation cases are not scored on the way: nothing here may look at them before the end.
+    # Cases that are set apart are not scored on the way: nothing may look at them before the end.
     fold = replace(run, split=replace(split, val=()), train=replace(run.train, steps=steps, checks=1, keep_maps=False))
-    begun = (folder / "run.json").exists()
-    trainer = Trainer(Run.read(folder, trust=True) if begun else fold, store, folder, device, listeners)
-    if begun:
+    make_folder(folder)
+    trainer = Trainer(fold.identified(), store, folder, device, listeners)
+    if (folder / LAST).exists():
         trainer.resume()
     else:
-        make_folder(folder)
         trainer.begin()
-        trainer.run.write(folder)
     trainer.fit()
     return trainer.setup.predictor()
 

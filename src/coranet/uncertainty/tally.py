@@ -1,9 +1,8 @@
 """How often each sign of doubt occurs in a case: counts in small cells, from which any fit is made and any sum is read.
 
-A voxel has four signs. z is the logit of the largest probability. t is the logit of what the estimator says, for the
-conservative-radical module how far its two heads lie apart. Then whether the voxel lies in the uncertain region, and
-whether an object is predicted there. A cell is a small range of each. A case of any size has the same few thousand
-cells, so that fits over cases are exact in them, quick, and need no second pass over voxels.
+A voxel has two signs. z is the logit of the largest probability. t is the logit of what the estimator says; for the
+conservative-radical module that is how far its two heads lie apart. A cell is a small range of each. A case of any size
+has the same 1,792 cells, so that a fit over many cases is quick and needs no second pass over voxels.
 """
 
 from __future__ import annotations
@@ -22,40 +21,30 @@ Counts = NDArray[np.float64]
 
 Z = (-2.0, 14.0, 64)
 T = (-7.0, 7.0, 28)
-"""From, to and cells of the two logits."""
-CELLS = Z[2] * T[2] * 4
+"""From, to and how many cells, of the two signs."""
+CELLS = Z[2] * T[2]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signs:
-    """The four signs of voxels, all of one shape."""
+    """The two signs of voxels, both of one shape."""
 
     z: Tensor
     t: Tensor
-    uncertain: Tensor
-    """0 or 1."""
-    object: Tensor
-    """0 or 1."""
 
     @classmethod
     def of(cls, prediction: Prediction) -> Signs:
         """Of every voxel, `(B, *S)`."""
         assert prediction.regions is not None
-        highest, which = prediction.probabilities.float().max(dim=1)
-        return cls(
-            z=torch.logit(highest, eps=1e-6),
-            t=torch.logit(prediction.regions.score.float(), eps=1e-3),
-            uncertain=prediction.regions.uncertain.float(),
-            object=(which > 0).float(),
-        )
+        highest = prediction.probabilities.float().amax(dim=1)
+        return cls(z=torch.logit(highest, eps=1e-6), t=torch.logit(prediction.regions.score.float(), eps=1e-3))
 
     @classmethod
     def of_cells(cls) -> Signs:
         """At the middle of every cell, `(CELLS,)`."""
-        z, t = (torch.linspace(low, high, 2 * n + 1, dtype=torch.float64)[1::2] for low, high, n in (Z, T))
-        two = torch.arange(2, dtype=torch.float64)
-        grid = torch.meshgrid(z, t, two, two, indexing="ij")
-        return cls(**{field.name: one.flatten() for field, one in zip(fields(cls), grid, strict=True)})
+        middles = (torch.linspace(low, high, 2 * n + 1, dtype=torch.float64)[1::2] for low, high, n in (Z, T))
+        z, t = torch.meshgrid(*middles, indexing="ij")
+        return cls(z=z.flatten(), t=t.flatten())
 
     def cells(self) -> Tensor:
         """The number of each voxel's cell."""
@@ -63,12 +52,12 @@ class Signs:
             ((sign - low) * (n / (high - low))).long().clamp(0, n - 1)
             for sign, (low, high, n) in ((self.z, Z), (self.t, T))
         )
-        return ((z * T[2] + t) * 2 + self.uncertain.long()) * 2 + self.object.long()
+        return z * T[2] + t
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """Voxels of a case by cell, and the masks of each object, which are summed over parts of the case."""
+    """Voxels of a case by cell, its region and the masks of each object, all of which add up over parts of the case."""
 
     voxels: Counts
     """`(CELLS,)`."""
@@ -80,18 +69,19 @@ class Tally:
     """`(K - 1, CELLS)`: of the others, the share of each object in all that is not predicted."""
     masks: Counts
     """`(K - 1, 3)`: voxels of the conservative mask, of the radical one and of both; all 0 where there are none."""
+    uncertain: float
+    """Voxels of the uncertain region."""
 
     @classmethod
     def of(cls, prediction: Prediction, label: Tensor | None = None) -> Tally:
         """Of images `(B, *S)`, with the truth `(B, *S)` where it is known."""
-        cells, soft = Signs.of(prediction).cells(), prediction.probabilities.float()
-        guess = soft.argmax(dim=1)
-        rest = (1 - soft.amax(dim=1)).clamp(min=1e-6)
+        assert prediction.regions is not None
+        cells, soft = Signs.of(prediction).cells().flatten(), prediction.probabilities.float()
+        guess, rest = soft.argmax(dim=1), (1 - soft.amax(dim=1)).clamp(min=1e-6)
         objects = range(1, soft.shape[1])
 
         def count(weights: Tensor) -> Counts:
-            whole = torch.bincount(cells.flatten(), weights.flatten().double(), minlength=CELLS)
-            counted: Counts = whole.cpu().numpy()
+            counted: Counts = torch.bincount(cells, weights.flatten().double(), minlength=CELLS).cpu().numpy()
             return counted
 
         return cls(
@@ -100,7 +90,14 @@ class Tally:
             found=np.stack([count(guess == k) for k in objects]),
             second=np.stack([count(torch.where(guess == k, 0.0, soft[:, k] / rest)) for k in objects]),
             masks=np.array([_overlap(prediction, k) for k in objects]),
+            uncertain=float(prediction.regions.uncertain.sum()),
         )
+
+    def errors_held(self, score: Counts) -> float:
+        """The share of errors in the voxels of the highest score, as many as the uncertain region has; 0 without errors."""
+        order = np.argsort(-score, kind="stable")
+        voxels, wrong = (np.append(0.0, np.cumsum(counts[order])) for counts in (self.voxels, self.wrong))
+        return float(np.interp(self.uncertain, voxels, wrong) / max(wrong[-1], 1.0))
 
     def __add__(self, other: Self) -> Tally:
         return Tally(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)})

@@ -31,15 +31,19 @@ from coranet.engine.codec import decode
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.prediction.answer import Answer
 from coranet.engine.prediction.assembly import assemble
+from coranet.engine.prediction.case_reading import measured, read_case
+from coranet.engine.prediction.fitted import Fitted
 from coranet.engine.prediction.predictor import Predictor, settle
 from coranet.engine.prediction.scan_list import list_scans
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.feed.batches import mix
 from coranet.files import make_folder
-from coranet.geometry import Geometry
+from coranet.metrics.case_facts import CaseFacts
 from coranet.nets import count_parameters
 from coranet.ops.tiling import check_stride
+from coranet.uncertainty.tally import Tally
+from coranet.uncertainty.wrongness import Wrongness
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Trained:
     run: Run
     predictor: Predictor
     device: torch.device
+    fitted: Fitted | None = None
+    """How far its uncertainty is to be believed, where that was fitted."""
 
     @classmethod
     def load(
@@ -87,7 +93,7 @@ class Trained:
         torch.backends.cudnn.allow_tf32 = False
         settle(segmenter.net.eval(), run.accel, device)
         predictor = Predictor(segmenter, run.data.window, run.accel, stride, 4 * run.classes)
-        return cls(run, predictor, device)
+        return cls(run, predictor, device, Fitted.of(folder, run.identity) if uncertainty else None)
 
     @property
     def parameters(self) -> int:
@@ -142,7 +148,9 @@ class Trained:
         with memory_for("this scan", "Predict it with --no-uncertainty, on a smaller grid, or on a larger machine."):
             prepared = prepare_case(volumes, None, settings)
             resampled = any(scale != 1 for scale in prepared.grid.scale)
-            whole = self._whole(prepared.image, soft=probabilities or resampled, scores=scores)
+            whole, tally = self._whole(prepared.image, soft=probabilities or resampled, scores=scores)
+            on_grid = window.join(whole["label"])
+            facts = read_case(on_grid, prepared, tally, list(self.classes.values()), self._wrongness)
 
             def restored(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
                 return restore_labels(window.join(mask), prepared.grid)
@@ -150,18 +158,21 @@ class Trained:
             label, uncertain, soft = whole.pop("label"), whole.pop("uncertain", None), whole.pop("probabilities", None)
             score = whole.pop("score", None)
             shares = None if soft is None else restore_probabilities(window.join(soft), prepared.grid)
+            native = restored(label) if shares is None else shares.argmax(axis=0).astype(np.uint8)
             return Answer(
-                label=restored(label) if shares is None else shares.argmax(axis=0).astype(np.uint8),
+                label=native,
                 uncertain=None if uncertain is None else restored(uncertain),
                 score=None if score is None else restore_score(window.join(score), prepared.grid),
                 probabilities=shares if probabilities else None,
                 masks={name: restored(mask) for name, mask in whole.items()},
+                facts=measured(facts, native, volumes[0].geometry),
             )
 
     def predict_prepared(self, image: NDArray[np.float32]) -> Answer:
         """Of a prepared scan `(C, X, Y, Z)`, on the store's own grid."""
         with memory_for("this case", "Predict it on a larger machine."):
-            whole = {name: self.run.data.window.join(mask) for name, mask in self._whole(image).items()}
+            maps, _ = self._whole(image)
+            whole = {name: self.run.data.window.join(mask) for name, mask in maps.items()}
         label, uncertain = whole.pop("label"), whole.pop("uncertain", None)
         return Answer(label=label, uncertain=uncertain, score=None, probabilities=None, masks=whole)
 
@@ -186,13 +197,17 @@ class Trained:
 
     def _whole(
         self, image: NDArray[np.float32], *, soft: bool = False, scores: bool = False
-    ) -> dict[str, NDArray[Any]]:
+    ) -> tuple[dict[str, NDArray[Any]], Tally | None]:
         """What `assemble` gives of a prepared scan; estimators that draw at random say the same of it every time."""
         images = torch.from_numpy(np.ascontiguousarray(self.run.data.window.split(image)))
         gpus = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(gpus):
             torch.manual_seed(mix(self.run.seed, "predict"))
-            return assemble(self.predictor, images, self.device, soft=soft, scores=scores)
+            return assemble(self.predictor, images, self.device, soft=soft, scores=scores, wrongness=self._wrongness)
+
+    @property
+    def _wrongness(self) -> Wrongness | None:
+        return self.fitted.voxels if self.fitted else None
 
     def _check_extent(self, volume: Volume, settings: Preparation) -> None:
         """A run may come from anyone, and must not blow a scan up to what fills memory."""
@@ -215,12 +230,11 @@ class Trained:
         only: Collection[str] | None = None,
         probabilities: bool = False,
         masks: bool = False,
-        scores: bool = False,
         dataset: str | None = None,
         gaps: bool = False,
         series: str | None = None,
         on_progress: Callable[[int, int, str], None] | None = None,
-    ) -> dict[str, dict[str, float]]:
+    ) -> dict[str, CaseFacts]:
         """Predict scans, all or only those named, and write `<case>.nii.gz` and what else there is and is asked for.
 
         Args:
@@ -229,35 +243,26 @@ class Trained:
             only: the cases, by name.
             probabilities: write them too.
             masks: write what else the method shows.
-            scores: write the score behind the uncertain region.
             dataset: how the folder is laid out, one of `DATASETS`; a folder of scans where it is not given.
             gaps: fill slices that are missing from a DICOM series.
             series: the DICOM series to take, by its UID or number, where there are several.
             on_progress: told `(done, total, case)` after each.
 
         Returns:
-            By case, how many millilitres of each class but the background were found.
+            By case, what was found: how many millilitres of each class, where, and how sure that is.
         """
-        if scores and self.predictor.segmenter.estimator is None:
-            raise InputError("--scores: there is no score without uncertainty. Leave --no-uncertainty away.")
         cases = list_scans(scans, out, self.run.data.channels, only=only, dataset=dataset, gaps=gaps, series=series)
         make_folder(out)
-        sizes = {}
+        found = {}
         for number, case in enumerate(cases, start=1):
             volumes = [image.read() for image in case.images]
-            answer = self.predict_volumes(volumes, probabilities=probabilities, scores=scores)
+            answer = self.predict_volumes(volumes, probabilities=probabilities, scores=True)
             answer.write(out, case.name, volumes[0].geometry, flat=volumes[0].flat, masks=masks)
-            sizes[case.name] = self._sizes(answer.label, volumes[0].geometry)
+            assert answer.facts is not None
+            found[case.name] = answer.facts
             if on_progress:
                 on_progress(number, len(cases), case.name)
-        return sizes
-
-    def _sizes(self, label: NDArray[np.uint8], geometry: Geometry) -> dict[str, float]:
-        """Millilitres of each class but the background."""
-        voxels = np.bincount(label.ravel(), minlength=self.run.classes)
-        return {
-            name: float(voxels[value] * prod(geometry.spacing)) / 1000 for value, name in self.classes.items() if value
-        }
+        return found
 
 
 def _stride_of(run: Run, asked: tuple[int, ...] | None) -> tuple[int, ...] | None:

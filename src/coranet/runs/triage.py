@@ -1,0 +1,46 @@
+"""Which predictions to look at first: what a run knows of its cases, written beside them and said in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from math import isnan
+from pathlib import Path
+
+from coranet.engine.prediction.trained import Trained
+from coranet.engine.run import Run
+from coranet.evaluation.oddities import Usual
+from coranet.evaluation.quality import CASES, Quality, judge, why, write_qualities
+from coranet.metrics.case_facts import CaseFacts
+
+NAMED = 5
+"""Cases that are said; the file has all."""
+
+
+def usual_of(run: Run) -> Usual:
+    """What its training cases were like, as far as run.json tells."""
+    return Usual(sizes=run.data.volumes, places=run.data.places, looks=run.data.looks)
+
+
+def judge_predictions(trained: Trained, found: Mapping[str, CaseFacts], out: Path) -> tuple[Quality, ...]:
+    """Write `cases.csv` beside predictions; returns its rows, worst case first."""
+    rows = judge(found, usual_of(trained.run), trained.fitted.cases if trained.fitted else None)
+    write_qualities(out, rows)
+    return rows
+
+
+def worst(rows: Sequence[Quality], *, fitted: bool) -> list[str]:
+    """The first cases, a line each, and where the others are.
+
+    Without a fit only those are named in which something stands out.
+    """
+    cases = [(next(group), list(group)) for _, group in groupby(rows, key=lambda row: row.case)]
+    named = [(row, of) for row, of in cases if row.flags or not isnan(row.expected)][:NAMED]
+    lines = [f"  {row.case}: {why(row, of)}" for row, of in named]
+    if lines:
+        lines.insert(0, f"Look at these first (all of them, worst first: {CASES}):")
+    if not fitted:
+        lines.append(
+            "How good each case will be is not known yet: coranet calibrate RUN fits it on the labelled cases."
+        )
+    return lines
