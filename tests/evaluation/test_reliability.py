@@ -70,11 +70,25 @@ def by_hand(maps, label):
     voxels = list(np.ndindex(SHAPE))
     wrong = [v for v in voxels if maps[""][v] != label[v]]
     certain = [v for v in voxels if not maps["_uncertain"][v]]
-    bins = [[] for _ in range(15)]
-    for v in certain:
-        sure = float(maps["_probabilities"][v][maps[""][v]])
-        bins[min(int(sure * 15), 14)].append(((v not in wrong), sure))
-    gaps = (abs(sum(right for right, _ in b) - sum(sure for _, sure in b)) for b in bins)
+    sure = {v: float(maps["_probabilities"][v][maps[""][v]]) for v in voxels}
+    score = {v: float(maps["_score"][v]) for v in voxels}
+
+    def gap(of, confidence):
+        bins = [[] for _ in range(15)]
+        for v in of:
+            bins[min(int(confidence[v] * 15), 14)].append(((v not in wrong), confidence[v]))
+        return sum(abs(sum(right for right, _ in b) - sum(sure for _, sure in b)) for b in bins) / len(of)
+
+    def held(doubt):
+        """Errors among as many voxels as are uncertain; among equals, the share that luck would find."""
+        left, found = len(voxels) - len(certain), 0.0
+        for value in sorted(set(doubt.values()), reverse=True):
+            equals = [v for v in voxels if doubt[v] == value]
+            taken = min(left, len(equals))
+            found += taken / len(equals) * sum(v in wrong for v in equals)
+            left -= taken
+        return found / len(wrong) if wrong else nan
+
     points = [(0.0, 0.0)]
     for threshold in sorted({float(maps["_score"][v]) for v in voxels}):
         kept = [v for v in voxels if maps["_score"][v] <= threshold]
@@ -85,7 +99,11 @@ def by_hand(maps, label):
         "uncertain_share": 1 - len(certain) / len(voxels),
         "errors_held": sum(v not in certain for v in wrong) / len(wrong) if wrong else nan,
         "certain_error_share": sum(v in wrong for v in certain) / len(certain),
-        "certain_ece": sum(gaps) / len(certain),
+        "certain_ece": gap(certain, sure),
+        "score_held": held(score),
+        "softmax_held": held({v: -sure[v] for v in voxels}),
+        "score_ece": gap(voxels, {v: 1 - score[v] for v in voxels}),
+        "softmax_ece": gap(voxels, sure),
         "retention_area": sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in pairwise(points)),
         "area_at_random": share / 2,
         "area_at_best": share * share / 2,
