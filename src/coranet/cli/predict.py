@@ -49,6 +49,8 @@ class PredictVerb:
     """Also write <case>_probabilities.nii.gz, one volume for each class, in steps of 1/65535."""
     masks: bool = False
     """Also write <case>_conservative.nii.gz and <case>_radical.nii.gz, where the method has them."""
+    page: bool = False
+    """Also write cases.html: pictures of all cases with contours and uncertainty, worst first, in one file."""
     stride: Annotated[
         tuple[int, ...] | None,
         tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the run's, or half a window)"),
@@ -102,7 +104,21 @@ class PredictVerb:
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),
             )
             rows = judge_predictions(trained, found, self.out)
+            if self.page:
+                self._write_page(trained.run.data.channels, list(found), trained.classes)
         say(f"Predicted {len(found)} scan{'s' if len(found) != 1 else ''}: {self.out}")
-        for sentence in worst(rows, fitted=trained.fitted is not None):
+        for sentence in worst(rows, found):
             say(sentence)
         return 0
+
+    def _write_page(self, channels: int, cases: list[str], classes: dict[int, str]) -> None:
+        from coranet.cli.show import say
+        from coranet.engine.prediction.scan_list import list_scans
+        from coranet.report.case_page import write_case_page
+
+        listed = list_scans(
+            self.scans, self.out, channels, only=cases, dataset=self.dataset, gaps=self.allow_gaps, series=self.series
+        )
+        objects = {value: name for value, name in classes.items() if value}
+        page = write_case_page(self.out, self.out, {case.name: case.images[0] for case in listed}, objects)
+        say(f"Pictures: {page}")

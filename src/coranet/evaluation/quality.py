@@ -85,12 +85,12 @@ def read_qualities(folder: Path) -> tuple[Quality, ...]:
 
 
 def why(row: Quality, of_class: Sequence[Quality]) -> str:
-    """What to say of a case in a line: the Dice to expect, and what stands out where."""
+    """What to say of a case in a line: the Dice to expect, and what stands out where; nothing where neither is known."""
     said = [] if isnan(row.expected) else [f"expected Dice {row.expected:.2f} ({row.low:.2f} to {row.high:.2f})"]
     for flag in row.flags:
         names = [one.class_name for one in of_class if flag in one.flags]
         said.append(f"{flag}: {', '.join(names)}" if names else flag)
-    return _BETWEEN.join(said) or "nothing stands out"
+    return _BETWEEN.join(said)
 
 
 def _rows_of(case: str, facts: CaseFacts, usual: Usual, fit: DiceFit | None) -> list[Quality]:

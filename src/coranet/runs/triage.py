@@ -29,18 +29,16 @@ def judge_predictions(trained: Trained, found: Mapping[str, CaseFacts], out: Pat
     return rows
 
 
-def worst(rows: Sequence[Quality], *, fitted: bool) -> list[str]:
-    """The first cases, a line each, and where the others are.
-
-    Without a fit only those are named in which something stands out.
-    """
+def worst(rows: Sequence[Quality], found: Mapping[str, CaseFacts]) -> list[str]:
+    """The first cases, a line each with why, and where the others are."""
     cases = [(next(group), list(group)) for _, group in groupby(rows, key=lambda row: row.case)]
-    named = [(row, of) for row, of in cases if row.flags or not isnan(row.expected)][:NAMED]
-    lines = [f"  {row.case}: {why(row, of)}" for row, of in named]
+    lines = [f"  {row.case}: {why(row, of) or _doubt(found[row.case])}" for row, of in cases[:NAMED]]
     if lines:
         lines.insert(0, f"Look at these first (all of them, worst first: {CASES}):")
-    if not fitted:
-        lines.append(
-            "How good each case will be is not known yet: coranet calibrate RUN fits it on the labelled cases."
-        )
+    if all(isnan(row.expected) for row in rows):
+        lines.append("How good a case will be is not known yet: coranet calibrate RUN fits it on the labelled cases.")
     return lines
+
+
+def _doubt(facts: CaseFacts) -> str:
+    return f"what is uncertain is {100 * facts.doubt:.0f} % of what was found, by volume"
