@@ -39,6 +39,7 @@ def commands(scans, run, out, cache):
         "train": ["train", scans, "--out", out / "run", *small],
         "calibrate": ["calibrate", run, "--folds", 2, "--steps", 1, "--cache", cache, "--device", "cpu"],
         "predict": ["predict", run, scans / "imagesTs", "--out", out / "predictions", "--device", "cpu"],
+        "next": ["next", run, scans / "imagesTs", "-n", 1, "--out", out / "next.csv", "--device", "cpu"],
         "evaluate": ["evaluate", scans / "labelsTs", scans / "labelsTs", "--out", out / "scores.csv"],
         "compare": ["compare", scans, "--methods", "supervised", "--seeds", 1, "--out", out / "compare", *small],
         "reproduce": ["reproduce", "fig2", "--short", "--out", out / "paper", "--cache", cache, "--device", "cpu"],

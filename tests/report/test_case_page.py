@@ -85,7 +85,7 @@ def predicted(tmp_path):
 
 def test_the_page_is_one_file_with_the_worst_first(predicted):
     images = {case: source(predicted / f"scans/{case}_0000.nii.gz") for case in ("good", "bad")}
-    page = write_case_page(predicted / "p", predicted / "p", images, {1: "heart"})
+    page = write_case_page(predicted / "p" / PAGE, predicted / "p", images, {1: "heart"})
     text = page.read_text()
     assert text.index("<h3>bad</h3>") < text.index("<h3>good</h3>")
     assert "expected Dice 0.30 (0.10 to 0.50); odd size: &lt;b&gt;heart&lt;/b&gt;" in text
@@ -99,11 +99,11 @@ def test_the_page_is_one_file_with_the_worst_first(predicted):
 def test_a_scan_that_is_gone_leaves_its_words(predicted):
     gone = {"bad": source(predicted / "scans/bad_0000.nii.gz")}
     (predicted / "scans/bad_0000.nii.gz").unlink()
-    text = write_case_page(predicted / "p", predicted / "p", gone, {1: "heart"}).read_text()
+    text = write_case_page(predicted / "p" / PAGE, predicted / "p", gone, {1: "heart"}).read_text()
     assert "<h3>good</h3>" in text
     assert "data:image" not in text
     with pytest.raises(InputError, match=r"cases\.csv"):
-        write_case_page(predicted, predicted / "scans", {}, {1: "heart"})
+        write_case_page(predicted / PAGE, predicted / "scans", {}, {1: "heart"})
 
 
 def test_predict_writes_it_and_report_shows_it(finished, scans, tmp_path, capsys):

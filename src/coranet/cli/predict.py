@@ -114,11 +114,11 @@ class PredictVerb:
     def _write_page(self, channels: int, cases: list[str], classes: dict[int, str]) -> None:
         from coranet.cli.show import say
         from coranet.engine.prediction.scan_list import list_scans
-        from coranet.report.case_page import write_case_page
+        from coranet.report.case_page import PAGE, write_case_page
 
         listed = list_scans(
             self.scans, self.out, channels, only=cases, dataset=self.dataset, gaps=self.allow_gaps, series=self.series
         )
         objects = {value: name for value, name in classes.items() if value}
-        page = write_case_page(self.out, self.out, {case.name: case.images[0] for case in listed}, objects)
+        page = write_case_page(self.out / PAGE, self.out, {case.name: case.images[0] for case in listed}, objects)
         say(f"Pictures: {page}")

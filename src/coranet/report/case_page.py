@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import isnan
@@ -34,41 +34,53 @@ body { max-width: 72rem; }
 @media (max-width: 50rem) { .case { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
 </style>"""
 _ABOUT = (
-    "The case that is expected to be worst comes first. Lines are the edges of what was predicted. Red is uncertain. "
+    "Lines are the edges of what was predicted. Red is uncertain. "
     "Pictures are as a radiologist holds them: the patient's right is on the left, front or up is upwards; seen from the "
     "side, front is on the left. Of each case: the slice with most of the prediction, the part about it, and the slice with "
     "most that is uncertain."
 )
 
 
-def write_case_page(out: Path, predictions: Path, images: Mapping[str, Source], classes: Mapping[int, str]) -> Path:
+def write_case_page(
+    page: Path,
+    predictions: Path,
+    images: Mapping[str, Source],
+    classes: Mapping[int, str],
+    *,
+    title: str = "Predictions, worst first",
+    only: Sequence[str] | None = None,
+) -> Path:
     """Write the page, which needs no other file and no server; returns it.
 
     Args:
-        out: its folder.
+        page: the file.
         predictions: the folder that `coranet predict` wrote.
         images: the first channel of each case.
         classes: names of the objects by value.
+        title: the headline.
+        only: the cases to show, in this order; all of them, worst first, where none are named.
 
     Raises:
         InputError: the table of cases is missing or broken, or the page cannot be written.
     """
-    title = f"Predictions of {out.resolve().name}, worst first"
-    parts = [element("h1", title), *case_parts(predictions, images, classes)]
-    write_atomically(out / PAGE, document(title, parts).encode())
-    return out / PAGE
+    parts = [element("h1", title), *case_parts(predictions, images, classes, only)]
+    write_atomically(page, document(title, parts).encode())
+    return page
 
 
-def case_parts(predictions: Path, images: Mapping[str, Source], classes: Mapping[int, str]) -> list[str]:
+def case_parts(
+    predictions: Path, images: Mapping[str, Source], classes: Mapping[int, str], only: Sequence[str] | None = None
+) -> list[str]:
     """The pieces of the page, for other pages too."""
-    rows = [list(group) for _, group in groupby(read_qualities(predictions), key=lambda row: row.case)]
+    rows = {case: list(group) for case, group in groupby(read_qualities(predictions), key=lambda row: row.case)}
     names = {**classes, 0: "uncertain"}
     keys = "".join(
         f'<span class="key" style="background:{colour_of(value) if value else UNCERTAIN}">{element("span", name)}</span>'
         for value, name in sorted(names.items(), reverse=True)
     )
     shown = [
-        _case(of, predictions, images.get(of[0].case) if number < PICTURED else None) for number, of in enumerate(rows)
+        _case(rows[case], predictions, images.get(case) if number < PICTURED else None)
+        for number, case in enumerate(rows if only is None else only)
     ]
     return [_STYLE, element("p", _ABOUT, "quiet"), f"<p>{keys}</p>", *shown]
 
