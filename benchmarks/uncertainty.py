@@ -57,7 +57,7 @@ def find_source(text: str, arguments: argparse.Namespace) -> Source:
     if not rest:
         data = arguments.out / "phantom"
         if not (data / "dataset.json").exists():
-            write_folder(data, PHANTOM, seed=PHANTOM_SEED, labelled=6, unlabelled=24, test=40)
+            write_folder(data, PHANTOM, seed=PHANTOM_SEED, labelled=30, unlabelled=0, test=40)
         named = {part: [c.name for c in read_folder(data).cases if c.part == part] for part in ("Tr", "Ts")}
         split = Split(labelled=tuple(named["Tr"][:6]), unlabelled=tuple(named["Tr"][6:]), test=tuple(named["Ts"]))
         return Source(name=name, data=data, split=split)

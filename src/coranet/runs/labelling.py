@@ -74,7 +74,7 @@ def next_scans(
     wanted = {name: case for name, case in cases.items() if name not in known}
     if not wanted:
         raise InputError(f"{scans}: has no scan that the run has no label of. Give a folder of others.")
-    looks, broken = _look_at_all(trained, wanted, predictions, predict=predict, on_progress=on_progress)
+    looks, broken = look_at_all(trained, wanted, predictions, predict=predict, on_progress=on_progress)
     if not looks:
         first, reason = next(iter(broken.items()))
         raise InputError(f"{scans}: no scan of it can be read. {first}: {reason}")
@@ -94,7 +94,7 @@ def next_scans(
     )
 
 
-def _look_at_all(
+def look_at_all(
     trained: Trained, cases: Mapping[str, Case], predictions: Path, *, predict: bool, on_progress: OnProgress
 ) -> tuple[dict[str, Descriptor], dict[str, str]]:
     """What each scan looks like, predicted on the way if it is to be; and what is wrong with those that cannot be read."""
