@@ -46,7 +46,17 @@ def step_seconds(scans: Path, out: Path, count: int, steps: int, side: int, *, g
     """Of the second half of a run."""
     small = [] if gpu else ["--set", "net.width=4", "--set", "net.levels=2", "--device", "cpu"]
     words = ["train", str(scans), "--out", str(out), "--dims", "3", "--method", "coranet", "--steps", str(steps)]
-    words += ["--patch", *[str(side)] * 3, "--val", "0", "--set", "train.batch=[8,8]", "--set", "train.checks=0", *small]
+    words += [
+        "--patch",
+        *[str(side)] * 3,
+        "--val",
+        "0",
+        "--set",
+        "train.batch=[8,8]",
+        "--set",
+        "train.checks=0",
+        *small,
+    ]
     subprocess.run([sys.executable, "-c", START, str(count), *words], check=True, stderr=subprocess.DEVNULL)
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     half = next(line for line in lines if line["step"] >= steps // 2)

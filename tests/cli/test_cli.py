@@ -103,7 +103,11 @@ def test_from_scans_to_scores(capsys, scans, cache, tmp_path):
     )
     assert code == 0
     assert "encoder and main head alone" in err
-    assert sorted(path.name for path in (tmp_path / "q").iterdir()) == ["phantom_007.nii.gz", "phantom_008.nii.gz"]
+    assert sorted(path.name for path in (tmp_path / "q").iterdir()) == [
+        "cases.csv",
+        "phantom_007.nii.gz",
+        "phantom_008.nii.gz",
+    ]
 
 
 def test_labelled_and_split_decide_who_trains(capsys, scans, cache, tmp_path):
@@ -301,18 +305,24 @@ def test_the_library_offers_the_same(scans, cache, tmp_path):
     assert set(coranet.evaluate(tmp_path / "p", scans / "labelsTs").to_json()["per_class"]) == {"RV", "Myo", "LV"}
 
 
-def test_scans_that_are_nearly_missed_are_named(capsys, finished, scans, monkeypatch, tmp_path):
-    from coranet.engine.prediction.trained import Trained
+def test_scans_in_which_an_object_is_missing_are_named(capsys, finished, scans, monkeypatch, tmp_path):
+    from coranet.engine.prediction import trained
+    from coranet.metrics.case_facts import ClassFacts
 
-    monkeypatch.setattr(Trained, "_sizes", lambda self, label, geometry: {"RV": 0.0, "LV": next(found)})
-    found = iter([80.0, 0.0, 90.0])
-    for name in ("a", "b", "c"):
+    def measured(facts, label, geometry):
+        usual = {name: statistics.median(sizes) for name, sizes in Run.read(finished).data.volumes.items()}
+        sizes = usual | {"RV": next(found)}
+        return replace(facts, classes={name: ClassFacts(millilitres=size) for name, size in sizes.items()})
+
+    monkeypatch.setattr(trained, "measured", measured)
+    found = iter([statistics.median(Run.read(finished).data.volumes["RV"]), 0.0])
+    for name in ("a", "b"):
         shutil.copy(scans / "imagesTs/phantom_007_0000.nii.gz", tmp_path / f"{name}_0000.nii.gz")
     code, _, err = run(capsys, "predict", finished, tmp_path, "--out", tmp_path / "p", "--device", "cpu")
     assert code == 0
-    usual = statistics.median(Run.read(finished).data.volumes["RV"])
-    assert f"No RV was found in any of the 3 scans, where labelled cases hold {usual:.3g} mL: a, b, c." in err
-    assert "Far less LV than in the labelled cases that the run was trained on, in % of their median: b (0.0 %)." in err
+    assert "Look at these first (all of them, worst first: cases.csv):" in err
+    assert "  b: missing: RV" in err
+    assert (tmp_path / "p/cases.csv").read_text().splitlines()[1].startswith("b,all,")
 
 
 def test_demo(capsys, monkeypatch, tmp_path):

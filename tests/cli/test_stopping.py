@@ -68,9 +68,13 @@ def test_a_prediction_that_is_stopped_starts_over(scans, finished, tmp_path, run
         code, said = run(*command)
     assert code == 128 + signum
     assert f"Stopped by {signum.name}. The files that are there are whole. The same command starts over." in said
-    assert files_in(tmp_path / "out") == ["phantom_007.nii.gz", "phantom_007_uncertain.nii.gz"]
+    assert files_in(tmp_path / "out") == [
+        "phantom_007.nii.gz",
+        "phantom_007_score.nii.gz",
+        "phantom_007_uncertain.nii.gz",
+    ]
     assert run(*command)[0] == 0
-    assert len(files_in(tmp_path / "out")) == 4
+    assert len(files_in(tmp_path / "out")) == 7
 
 
 @pytest.mark.parametrize("signum", SIGNALS)

@@ -70,11 +70,25 @@ def by_hand(maps, label):
     voxels = list(np.ndindex(SHAPE))
     wrong = [v for v in voxels if maps[""][v] != label[v]]
     certain = [v for v in voxels if not maps["_uncertain"][v]]
-    bins = [[] for _ in range(15)]
-    for v in certain:
-        sure = float(maps["_probabilities"][v][maps[""][v]])
-        bins[min(int(sure * 15), 14)].append(((v not in wrong), sure))
-    gaps = (abs(sum(right for right, _ in b) - sum(sure for _, sure in b)) for b in bins)
+    sure = {v: float(maps["_probabilities"][v][maps[""][v]]) for v in voxels}
+    score = {v: float(maps["_score"][v]) for v in voxels}
+
+    def gap(of, confidence):
+        bins = [[] for _ in range(15)]
+        for v in of:
+            bins[min(int(confidence[v] * 15), 14)].append(((v not in wrong), confidence[v]))
+        return sum(abs(sum(right for right, _ in b) - sum(sure for _, sure in b)) for b in bins) / len(of)
+
+    def held(doubt):
+        """Errors among as many voxels as are uncertain; among equals, the share that luck would find."""
+        left, found = len(voxels) - len(certain), 0.0
+        for value in sorted(set(doubt.values()), reverse=True):
+            equals = [v for v in voxels if doubt[v] == value]
+            taken = min(left, len(equals))
+            found += taken / len(equals) * sum(v in wrong for v in equals)
+            left -= taken
+        return found / len(wrong) if wrong else nan
+
     points = [(0.0, 0.0)]
     for threshold in sorted({float(maps["_score"][v]) for v in voxels}):
         kept = [v for v in voxels if maps["_score"][v] <= threshold]
@@ -85,7 +99,11 @@ def by_hand(maps, label):
         "uncertain_share": 1 - len(certain) / len(voxels),
         "errors_held": sum(v not in certain for v in wrong) / len(wrong) if wrong else nan,
         "certain_error_share": sum(v in wrong for v in certain) / len(certain),
-        "certain_ece": sum(gaps) / len(certain),
+        "certain_ece": gap(certain, sure),
+        "score_held": held(score),
+        "softmax_held": held({v: -sure[v] for v in voxels}),
+        "score_ece": gap(voxels, {v: 1 - score[v] for v in voxels}),
+        "softmax_ece": gap(voxels, sure),
         "retention_area": sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in pairwise(points)),
         "area_at_random": share / 2,
         "area_at_best": share * share / 2,
@@ -233,7 +251,7 @@ def test_maps_that_are_missing_are_named_once_with_the_way_to_make_them(folders)
         evaluate_calibration(predictions, labels)
     message = str(caught.value)
     assert "<case>_score.nii.gz of 1 of 3 cases (b); <case>_probabilities.nii.gz of 3 of 3 cases (a, b, c)" in message
-    assert message.endswith("coranet predict RUN SCANS --out DIR --scores --probabilities.")
+    assert message.endswith("coranet predict RUN SCANS --out DIR --probabilities.")
     (predictions / "a_uncertain.nii.gz").unlink()
     with pytest.raises(InputError, match=r"_uncertain\.nii\.gz of 1 of 3 cases \(a\).* without --no-uncertainty\.$"):
         evaluate_calibration(predictions, labels)
@@ -285,7 +303,7 @@ def maps_of(folder: Path, case: str = "phantom_007"):
 
 
 def predicted(trained, scans, out):
-    trained.predict_files(scans / "imagesTs", out, only=["phantom_007"], scores=True, probabilities=True)
+    trained.predict_files(scans / "imagesTs", out, only=["phantom_007"], probabilities=True)
     return {name: np.asarray(image.dataobj) for name, image in maps_of(out).items()}
 
 
@@ -309,7 +327,7 @@ def check_crm(uncertain, score):
 
 
 def test_scores_of_the_conservative_radical_module(finished, scans, tmp_path):
-    trained = coranet.load(finished, "cpu")
+    trained = replace(coranet.load(finished, "cpu"), fitted=None)
     sharpen(trained.predictor.segmenter.net)
     maps = predicted(trained, scans, tmp_path)
     check_crm(maps["_uncertain"], maps["_score"])
@@ -334,15 +352,14 @@ def test_scores_of_thresholds(scans, small, tmp_path, name):
     halved = replace(trained.predictor, segmenter=replace(segmenter, estimator=estimator))
     maps = predicted(replace(trained, predictor=halved), scans, tmp_path / "p")
     uncertain, score = maps["_uncertain"] == 1, maps["_score"]
-    assert score.dtype == np.float32
     assert 0.3 < uncertain.mean() < 0.7
     assert score[uncertain].min() >= score[~uncertain].max()
     if name in ("softmax", "tta", "mc_dropout"):
-        np.testing.assert_allclose(score, 1 - maps["_probabilities"].max(-1), atol=1 / 65535)
+        np.testing.assert_allclose(score, 1 - maps["_probabilities"].max(-1), atol=1.01 / 65535)
 
 
 def test_scores_lie_where_the_scan_does(finished, scans, tmp_path):
-    """A scan that is turned gets its scores turned, and a prediction without --scores has none."""
+    """A scan that is turned gets its scores turned, exact to a step of its file."""
     scan = nib.load(scans / "imagesTs/phantom_007_0000.nii.gz")
     turn = nib.orientations.ornt_transform(
         nib.orientations.io_orientation(scan.affine), nib.orientations.axcodes2ornt(("P", "R", "I"))
@@ -351,13 +368,12 @@ def test_scores_lie_where_the_scan_does(finished, scans, tmp_path):
     nib.save(scan, tmp_path / "in/straight.nii.gz")
     nib.save(scan.as_reoriented(turn), tmp_path / "in/turned.nii.gz")
     trained = coranet.load(finished, "cpu")
-    trained.predict_files(tmp_path / "in", tmp_path / "out", scores=True)
+    trained.predict_files(tmp_path / "in", tmp_path / "out")
     straight, turned = (nib.load(tmp_path / f"out/{name}_score.nii.gz") for name in ("straight", "turned"))
     np.testing.assert_allclose(turned.affine, scan.as_reoriented(turn).affine, atol=1e-5)
     np.testing.assert_array_equal(np.asarray(straight.as_reoriented(turn).dataobj), np.asarray(turned.dataobj))
-    np.testing.assert_array_equal(trained.predict(tmp_path / "in/straight.nii.gz").score, straight.dataobj)
-    trained.predict_files(tmp_path / "in", tmp_path / "bare")
-    assert not list((tmp_path / "bare").glob("*_score*"))
+    score = trained.predict(tmp_path / "in/straight.nii.gz").score
+    np.testing.assert_allclose(score, np.asarray(straight.dataobj), atol=0.51 / 65535)
 
 
 def test_scores_come_back_from_another_grid_as_probabilities_do():
@@ -390,8 +406,8 @@ def test_from_a_run_to_its_calibration(capsys, finished, scans, tmp_path):
     assert run(capsys, *predict, "--no-uncertainty")[0] == 0
     code, _, err = run(capsys, "evaluate", out, labels, "--calibration")
     assert code == 1
-    assert "--scores --probabilities, and without --no-uncertainty" in err
-    assert run(capsys, *predict, "--scores", "--probabilities")[0] == 0
+    assert "--probabilities, and without --no-uncertainty" in err
+    assert run(capsys, *predict, "--probabilities")[0] == 0
     code, text, _ = run(capsys, "evaluate", out, labels, "--calibration", "--json")
     assert code == 0
     found = json.loads(text)["calibration"]["per_case"]["phantom_007"]
@@ -405,9 +421,7 @@ def test_from_a_run_to_its_calibration(capsys, finished, scans, tmp_path):
 def test_a_flat_scan_is_calibrated(finished, tmp_path):
     pixels = np.random.default_rng(0).random((32, 32), np.float32)
     nib.save(nib.Nifti1Image(pixels, np.eye(4)), tmp_path / "flat.nii.gz")
-    coranet.load(finished, "cpu").predict_files(
-        tmp_path / "flat.nii.gz", tmp_path / "p", scores=True, probabilities=True
-    )
+    coranet.load(finished, "cpu").predict_files(tmp_path / "flat.nii.gz", tmp_path / "p", probabilities=True)
     assert nib.load(tmp_path / "p/flat_score.nii.gz").shape == (32, 32)
     nib.save(nib.Nifti1Image(np.zeros((32, 32), np.uint8), np.eye(4)), tmp_path / "truth.nii.gz")
     (row,) = evaluate_calibration(tmp_path / "p/flat.nii.gz", tmp_path / "truth.nii.gz").rows
@@ -416,7 +430,6 @@ def test_a_flat_scan_is_calibrated(finished, tmp_path):
 
 def test_no_scores_without_uncertainty(finished, scans, tmp_path):
     alone = Trained.load(finished, torch.device("cpu"), uncertainty=False)
-    with pytest.raises(InputError, match=r"no score without uncertainty\. Leave --no-uncertainty away"):
-        alone.predict_files(scans / "imagesTs", tmp_path / "p", scores=True)
-    assert not (tmp_path / "p").exists()
+    alone.predict_files(scans / "imagesTs", tmp_path / "p")
+    assert not list((tmp_path / "p").glob("*_score*"))
     assert alone.predict(scans / "imagesTs/phantom_007_0000.nii.gz").score is None

@@ -283,7 +283,7 @@ def test_predictions_of_volumes(runs, volumes, tmp_path, kind):
         path.name.removeprefix("phantom_007").removesuffix(".nii.gz"): nib.load(path)
         for path in tmp_path.glob("phantom_007*")
     }
-    assert set(found) == {"", "_uncertain", "_probabilities", "_conservative", "_radical"}
+    assert set(found) == {"", "_uncertain", "_score", "_probabilities", "_conservative", "_radical"}
     for image in found.values():
         assert image.shape[:3] == scan.shape
         np.testing.assert_array_equal(image.affine, scan.affine)

@@ -13,12 +13,14 @@ from typing import Protocol, get_args
 
 import tyro
 
+from coranet.cli.calibrate import CalibrateVerb
 from coranet.cli.compare import CompareVerb
 from coranet.cli.demo import DemoVerb
 from coranet.cli.doctor import DoctorVerb
 from coranet.cli.ending import exit_status
 from coranet.cli.evaluate import EvaluateVerb
 from coranet.cli.methods import MethodsVerb
+from coranet.cli.next_scans import NextVerb
 from coranet.cli.parsing import REGISTRY
 from coranet.cli.predict import PredictVerb
 from coranet.cli.prepare import PrepareVerb
@@ -46,7 +48,9 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "prepare": PrepareVerb,
     "split": SplitVerb,
     "train": TrainVerb,
+    "calibrate": CalibrateVerb,
     "predict": PredictVerb,
+    "next": NextVerb,
     "evaluate": EvaluateVerb,
     "compare": CompareVerb,
     "reproduce": ReproduceVerb,
@@ -60,7 +64,9 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet doctor SCANS                          is my folder in order?
     coranet prepare SCANS --out STORE             one compact store, of any format
     coranet train SCANS --out RUN                 prepare, split and train
-    coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions
+    coranet calibrate RUN                         how far to believe it: cross-validation over its labels
+    coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions, worst first
+    coranet next RUN SCANS                        which scans to label next, and why
     coranet evaluate FOLDER LABELS                honest scores
     coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
     coranet report RUN                            a page of any run, of several, or of a comparison

@@ -84,6 +84,14 @@ class TrainingDisplay(Listener):
             say(f"{self.title}{warning_in_words(outcome)}")
 
 
+class FoldDisplay(TrainingDisplay):
+    """The same of a fold, whose Dice on its own training cases nobody needs."""
+
+    def on_end(self, outcome: Outcome) -> None:
+        """Keep still."""
+        self.progress.remove_task(self.task)
+
+
 def advice(relabelling: float) -> str:
     """How a training that takes hours is made shorter."""
     fixed = f"; relabelling is {duration(relabelling)} of it, whatever --steps says" if relabelling else ""

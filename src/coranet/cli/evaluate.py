@@ -23,6 +23,7 @@ class EvaluateVerb:
 
     Dice, Jaccard, precision, recall, Hausdorff distances and mean surface distance, in voxels and millimetres, with
     intervals over cases. An empty prediction counts as a failure: it never scores a perfect distance and never drops out.
+    Where cases.csv of `coranet predict` lies beside the predictions, it is held against the truth too.
     """
 
     predictions: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PREDICTIONS")]
@@ -36,7 +37,7 @@ class EvaluateVerb:
     per_slice: bool = False
     """Score each slice too, as two-dimensional images; with --out beside it as <name>_slices.csv."""
     calibration: bool = False
-    """Also measure whether uncertainty lies where the mistakes are, from the maps that `coranet predict --scores
+    """Also measure whether uncertainty lies where the mistakes are, from the maps that `coranet predict
     --probabilities` writes beside PREDICTIONS; with --out beside it as <name>_calibration.csv."""
     max_gb: MaxGb = None
     """Memory that one scan may take while it is read."""
@@ -44,8 +45,8 @@ class EvaluateVerb:
     @within_budget
     def __call__(self) -> int:
         """Score."""
-        from coranet.cli.show import say, write_json
-        from coranet.evaluation import evaluate, evaluate_calibration
+        from coranet.cli.show import output, say, write_json
+        from coranet.evaluation import evaluate, evaluate_calibration, foresee
 
         beside = None
         if self.out is not None and self.calibration:
@@ -60,13 +61,17 @@ class EvaluateVerb:
             scores.write_csv(self.out)
         if beside is not None and calibrations is not None:
             calibrations.write_csv(beside)
+        foresight = foresee(self.predictions, scores)
         if self.json:
             extra = {} if calibrations is None else {"calibration": calibrations.to_json()}
+            extra |= {} if foresight is None else {"expected": foresight.to_json()}
             write_json(scores.to_json() | extra)
             return 0
         _show(scores)
         if calibrations is not None:
             _show_calibration(calibrations)
+        if foresight is not None:
+            output.print(f"\n{foresight.in_words()}")
         if self.out is not None:
             say(f"Every score: {self.out}" + (f", and calibration: {beside}" if beside else ""))
         return 0
@@ -81,6 +86,10 @@ MEASURES = {
     "errors_held": ("errors in the uncertain region", 2),
     "certain_error_share": ("certain voxels that are wrong", 2),
     "certain_ece": ("calibration error of certain voxels", 2),
+    "score_held": ("errors in as many voxels of the highest score", 2),
+    "softmax_held": ("  of the lowest probability (softmax)", 2),
+    "score_ece": ("calibration error of the score", 2),
+    "softmax_ece": ("  of the probability (softmax)", 2),
     "retention_area": ("area under error retention", 4),
     "area_at_random": ("  of a score that knows nothing", 4),
     "area_at_best": ("  of one that knows every error", 4),

@@ -18,10 +18,11 @@ from coranet.locks import owned
 class PredictVerb:
     """Label scans with a trained run, and mark what is uncertain.
 
-    Writes two files for each scan, on the scan's own grid: <case>.nii.gz, the label map, and <case>_uncertain.nii.gz,
-    which is 1 where you should look. For CoraNet this is where the conservative and the radical head disagree. A run that
-    was trained with another estimator uses that one. For other methods it is where no class reaches a probability of 0.9.
-    At the end it names scans in which an object is missing, or far smaller than in the cases that the run was trained on.
+    Writes three files for each scan, on the scan's own grid: <case>.nii.gz, the label map; <case>_uncertain.nii.gz, which
+    is 1 where you should look; and <case>_score.nii.gz, the probability that a label is wrong, once `coranet calibrate`
+    has fitted it. For CoraNet uncertain is where the conservative and the radical head disagree. A run that was trained
+    with another estimator uses that one. For other methods it is where no class reaches a probability of 0.9.
+    cases.csv lists all scans, the worst first: the Dice to expect, volumes, and what stands out.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -50,9 +51,8 @@ class PredictVerb:
     """Also write <case>_probabilities.nii.gz, one volume for each class, in steps of 1/65535."""
     masks: bool = False
     """Also write <case>_conservative.nii.gz and <case>_radical.nii.gz, where the method has them."""
-    scores: bool = False
-    """Also write <case>_score.nii.gz, larger where less certain. `coranet evaluate --calibration` needs it, and
-    --probabilities too."""
+    page: bool = False
+    """Also write cases.html: pictures of all cases with contours and uncertainty, worst first, in one file."""
     stride: Annotated[
         tuple[int, ...] | None,
         tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the run's, or half a window)"),
@@ -83,8 +83,8 @@ class PredictVerb:
     def _predict(self) -> int:
         from coranet.cli.show import counting, say
         from coranet.engine.prediction.trained import Trained
-        from coranet.evaluation.sizes import odd_sizes
         from coranet.runs.device import find_device
+        from coranet.runs.triage import judge_predictions, worst
 
         folders = (self.run, self.scans, *self.more)
         runs, scans = folders[:-1], folders[-1]
@@ -103,19 +103,33 @@ class PredictVerb:
         which = "A network" if len(runs) == 1 else f"{len(runs)} networks, averaged,"
         say(f"{which} of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
         with owned(self.out), counting() as on_progress:
-            sizes = trained.predict_files(
+            found = trained.predict_files(
                 scans,
                 self.out,
                 only=trained.listed(self.only) if self.only else None,
                 probabilities=self.probabilities,
                 masks=self.masks,
-                scores=self.scores,
                 dataset=self.dataset,
                 gaps=self.allow_gaps,
                 series=self.series,
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),
             )
-        say(f"Predicted {len(sizes)} scan{'s' if len(sizes) != 1 else ''}: {self.out}")
-        for sentence in odd_sizes(sizes, trained.run.data.volumes):
+            rows = judge_predictions(trained, found, self.out)
+            if self.page:
+                self._write_page(trained.run.data.channels, list(found), trained.classes)
+        say(f"Predicted {len(found)} scan{'s' if len(found) != 1 else ''}: {self.out}")
+        for sentence in worst(rows, found):
             say(sentence)
         return 0
+
+    def _write_page(self, channels: int, cases: list[str], classes: dict[int, str]) -> None:
+        from coranet.cli.show import say
+        from coranet.engine.prediction.scan_list import list_scans
+        from coranet.report.case_page import PAGE, write_case_page
+
+        listed = list_scans(
+            self.scans, self.out, channels, only=cases, dataset=self.dataset, gaps=self.allow_gaps, series=self.series
+        )
+        objects = {value: name for value, name in classes.items() if value}
+        page = write_case_page(self.out / PAGE, self.out, {case.name: case.images[0] for case in listed}, objects)
+        say(f"Pictures: {page}")

@@ -49,6 +49,10 @@ class Data:
     """How far the scans' intensities spread, in which noise, contrast and brightness of methods' views are measured."""
     volumes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Millilitres of each class but the background in the labelled cases, which predictions are compared with."""
+    places: Mapping[str, tuple[tuple[float, float, float], ...]] = field(default_factory=dict)
+    """Where each class lies in the labelled cases that have it, as shares of the scan's extent."""
+    looks: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """What training scans look like in a few numbers, labelled ones and some unlabelled ones."""
     window: Window = Slices()
     """Slices of volumes or patches of them, and how large."""
     augment: Augment = Augment()

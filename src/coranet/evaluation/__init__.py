@@ -4,6 +4,7 @@ The scores themselves are computed by `coranet.metrics`; here files are paired, 
 """
 
 from coranet.evaluation.folders import evaluate
+from coranet.evaluation.foresight import Foresight, foresee
 from coranet.evaluation.reliability import CalibrationRow, Calibrations, evaluate_calibration
 from coranet.evaluation.rows import Row, score_pair, score_slices
 from coranet.evaluation.scores import Scores
@@ -11,10 +12,12 @@ from coranet.evaluation.scores import Scores
 __all__ = [
     "CalibrationRow",
     "Calibrations",
+    "Foresight",
     "Row",
     "Scores",
     "evaluate",
     "evaluate_calibration",
+    "foresee",
     "score_pair",
     "score_slices",
 ]

@@ -38,13 +38,17 @@ MEASURES = (
     "errors_held",
     "certain_error_share",
     "certain_ece",
+    "score_held",
+    "softmax_held",
+    "score_ece",
+    "softmax_ece",
     "retention_area",
     "area_at_random",
     "area_at_best",
 )
 """The columns of numbers in their order."""
 
-_AGAIN = "Predict the scan again with --scores --probabilities"
+_AGAIN = "Predict the scan again with --probabilities"
 _ROUNDING = 1e-3
 """How far a probability may lie outside 0 to 1."""
 
@@ -158,7 +162,7 @@ def _check_maps(maps: Mapping[str, Mapping[str, Path]], predictions: Path) -> No
         if cases
     )
     without = ", and without --no-uncertainty" if lacking["uncertain"] else ""
-    remedy = f"Make them with coranet predict RUN SCANS --out DIR --scores --probabilities{without}"
+    remedy = f"Make them with coranet predict RUN SCANS --out DIR --probabilities{without}"
     raise FileError(predictions, f"lacks what calibration is read from: {'; '.join(said)}", remedy)
 
 

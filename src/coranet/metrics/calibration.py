@@ -34,6 +34,11 @@ class Retention:
         """Under the curve, straight between its points. Smaller is better; e is the share of errors in all voxels."""
         return float(np.diff(self.kept) @ (self.errors[1:] + self.errors[:-1]) / 2)
 
+    def held(self, share: float) -> float:
+        """Of all errors, those in so large a share of voxels, the most uncertain ones; NaN without an error."""
+        left = float(np.interp(1 - share, self.kept, self.errors))
+        return 1 - left / float(self.errors[-1]) if self.errors[-1] else float("nan")
+
     @property
     def area_at_random(self) -> float:
         """Of a score that knows nothing: e / 2."""
@@ -61,6 +66,14 @@ class Calibration:
     """Expected calibration error of the certain voxels."""
     retention_area: float
     """Under the error-retention curve of the score."""
+    score_held: float
+    """Of all errors, those in as many voxels as are uncertain, of the highest score."""
+    softmax_held: float
+    """The same of the lowest probability of the class that is predicted."""
+    score_ece: float
+    """Expected calibration error of the score as a probability of being wrong; all voxels."""
+    softmax_ece: float
+    """That of the probability; all voxels."""
 
 
 def calibrate(
@@ -68,13 +81,19 @@ def calibrate(
 ) -> Calibration:
     """Compare classes, their probability, regions and scores with the truth, all `(*S)`."""
     wrong = prediction != label
+    by_score, by_softmax = error_retention(score, wrong), error_retention(-confidence, wrong)
+    uncertain = _share(~certain)
     return Calibration(
         error_share=_share(wrong),
-        uncertain_share=_share(~certain),
+        uncertain_share=uncertain,
         errors_held=_share(~certain[wrong]),
         certain_error_share=_share(wrong[certain]),
         certain_ece=expected_calibration_error(confidence[certain], ~wrong[certain]),
-        retention_area=error_retention(score, wrong).area,
+        retention_area=by_score.area,
+        score_held=by_score.held(uncertain),
+        softmax_held=by_softmax.held(uncertain),
+        score_ece=expected_calibration_error(1 - score.clip(0, 1), ~wrong),
+        softmax_ece=expected_calibration_error(confidence, ~wrong),
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coranet.evaluation.folders import class_maps
+from coranet.evaluation.quality import CASES
 from coranet.files import make_folder, write_atomically
 from coranet.report.markup import bullets, document, element, fold, picture, table
 from coranet.report.numbers import TableRow
@@ -103,10 +105,22 @@ def _page(contents: Contents, pictures: Mapping[str, tuple[bytes, str]]) -> str:
         *over_seeds,
         *(_scores(scored) if scored else []),
         *drawn,
+        *_worst_first(contents),
         fold("Settings", table(main_settings(runs))),
         fold("Every setting", table(every_setting(runs))),
     ]
     return document(contents.title, parts)
+
+
+def _worst_first(contents: Contents) -> list[str]:
+    """All cases of the first run that was told what to expect of them."""
+    run = next((run for run in contents.runs if (run.predicted / CASES).is_file()), None)
+    if run is None or contents.images is None:
+        return []
+    from coranet.report.case_page import case_parts, sources_in  # loads matplotlib
+
+    images = sources_in(contents.images, class_maps(run.predicted))
+    return [element("h2", f"Cases of {run.name}, worst first"), *case_parts(run.predicted, images, run.classes)]
 
 
 def _summary(runs: Sequence[FinishedRun], scored: Sequence[FinishedRun]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 
 import numpy as np
@@ -12,7 +12,7 @@ from PIL import Image
 
 from coranet.data.grid import through_plane_axis
 from coranet.data.readers import Volume
-from coranet.report.paint import colour_of, grey_levels, square_around
+from coranet.report.paint import UNCERTAIN, colour_of, grey_levels, square_around
 from coranet.report.upright import Array, upright, upright_spacing
 
 Label = NDArray[np.uint8]
@@ -33,18 +33,27 @@ class UprightSlice:
     spacing: tuple[float, float]
     index: int
     count: int
+    uncertain: Array | None = None
+    """Where to look, in red."""
+    radiological: bool = False
+    """Shown as if the patient faced the reader: right on the left."""
 
 
-def choose_slice(volume: Volume, label: Label | None) -> UprightSlice:
-    """The slice with most of the label on it, the middle one where there is none."""
+def choose_slice(
+    volume: Volume, label: Label | None, *, at: Label | None = None, index: int | None = None
+) -> UprightSlice:
+    """The slice with most of the label on it, or of another map (`at`); the middle one where there is none; or by number."""
     array, spacing = upright(volume.array, volume.geometry), upright_spacing(volume.geometry)
     axis = through_plane_axis(array.shape, spacing)
     image = np.moveaxis(array, axis, 0)
-    count = len(image)
-    index, turned = count // 2, None
+    count, turned, most = len(image), None, at if at is not None else label
     if label is not None and label.shape == volume.array.shape:
         turned = np.moveaxis(upright(label, volume.geometry), axis, 0)
-        index = int(np.argmax([np.count_nonzero(plane) for plane in turned])) if label.any() else index
+    if index is None:
+        index = count // 2
+        if most is not None and most.shape == volume.array.shape and most.any():
+            planes = np.moveaxis(upright(most, volume.geometry), axis, 0)
+            index = int(np.argmax([np.count_nonzero(plane) for plane in planes]))
     x, y = (step for other, step in enumerate(spacing) if other != axis)
     return UprightSlice(
         image=np.nan_to_num(image[index].astype(np.float32)),
@@ -57,7 +66,7 @@ def choose_slice(volume: Volume, label: Label | None) -> UprightSlice:
 
 def whole(cut: UprightSlice) -> bytes:
     """The slice with its label's edges, as JPEG."""
-    return _jpeg(_painted(cut.image, cut.label, cut.spacing))
+    return _jpeg(_painted(cut))
 
 
 def part(cut: UprightSlice, *, edges: bool) -> bytes | None:
@@ -67,7 +76,9 @@ def part(cut: UprightSlice, *, edges: bool) -> bytes | None:
     limits = square_around(cut.label > 0, cut.spacing)
     low, high = np.ceil(limits[:, 0]).astype(int).clip(0), np.floor(limits[:, 1]).astype(int) + 1
     box = slice(low[0], max(low[0] + 1, high[0])), slice(low[1], max(low[1] + 1, high[1]))
-    return _jpeg(_painted(cut.image[box], cut.label[box] if edges else None, cut.spacing))
+    uncertain = None if cut.uncertain is None else cut.uncertain[box]
+    label = cut.label[box] if edges else None
+    return _jpeg(_painted(replace(cut, image=cut.image[box], label=label, uncertain=uncertain)))
 
 
 def histogram(volume: Volume, label: Label | None) -> str:
@@ -103,20 +114,28 @@ def _curve(value: int, heights: Array) -> str:
     return f'<polyline points="{points}" {paint}/>'
 
 
-def _painted(image: Array, label: Label | None, spacing: tuple[float, float]) -> Array:
-    """`(X, Y)` grey levels as `(rows, columns, 3)` bytes with the edges of classes in their colours; Y points up."""
-    grey = grey_levels(image) * 255
-    size = np.array(image.shape) * spacing
+def _painted(cut: UprightSlice) -> Array:
+    """As `(rows, columns, 3)` bytes: grey levels, red where it is uncertain, and the edges of classes; Y points up."""
+    grey = grey_levels(cut.image) * 255
+    size = np.array(cut.image.shape) * cut.spacing
     width, height = (max(1, round(SIDE * float(side / size.max()))) for side in size)
     picture = Image.fromarray(_in_rows(grey.astype(np.uint8)))
     pixels = np.array(picture.resize((width, height), Image.Resampling.BILINEAR).convert("RGB"))
-    if label is None:
-        return pixels
-    classes = np.array(Image.fromarray(_in_rows(label)).resize((width, height), Image.Resampling.NEAREST))
-    edge = _edge(classes)
-    for value in np.unique(classes[edge]):
-        pixels[edge & (classes == value)] = np.round(255 * np.array(to_rgb(colour_of(int(value)))))
-    return pixels
+
+    def enlarged(values: Array) -> Array:
+        return np.array(
+            Image.fromarray(_in_rows(values.astype(np.uint8))).resize((width, height), Image.Resampling.NEAREST)
+        )
+
+    if cut.uncertain is not None:
+        doubt = enlarged(cut.uncertain) > 0
+        pixels[doubt] = (0.5 * pixels[doubt] + 127.5 * np.array(to_rgb(UNCERTAIN))).astype(np.uint8)
+    if cut.label is not None:
+        classes = enlarged(cut.label)
+        edge = _edge(classes)
+        for value in np.unique(classes[edge]):
+            pixels[edge & (classes == value)] = np.round(255 * np.array(to_rgb(colour_of(int(value)))))
+    return np.ascontiguousarray(pixels[:, ::-1]) if cut.radiological else pixels
 
 
 def _in_rows(image: Array) -> Array:

@@ -21,6 +21,7 @@ from coranet.locks import owned
 from coranet.methods import OwnFile, own_name
 from coranet.runs.admission import check_free, check_processes, check_same
 from coranet.runs.device import find_device
+from coranet.runs.fitting import fit_on_validation
 from coranet.runs.machine_load import use_threads
 from coranet.runs.opened_store import OnProgress, Say, open_store
 from coranet.runs.options import Options
@@ -116,6 +117,7 @@ def _train_in_group(
             trainer.begin()
             trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
     trainer.fit()
+    fit_on_validation(trainer.run, store, trainer.setup.predictor(), device, out)
 
 
 def _archives(run: Run, out: Path, group: Group) -> Sequence[Listener]:

@@ -29,7 +29,7 @@ def trained(finished):
 def test_files(trained, scans, tmp_path):
     names = trained.predict_files(scans / "imagesTs", tmp_path / "out", probabilities=True, masks=True)
     assert list(names) == ["phantom_007", "phantom_008"]
-    kinds = ["", "_conservative", "_probabilities", "_radical", "_uncertain"]
+    kinds = ["", "_conservative", "_probabilities", "_radical", "_score", "_uncertain"]
     expected = sorted(f"{name}{kind}.nii.gz" for name in names for kind in kinds)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == expected
     scan = nib.load(scans / "imagesTs/phantom_007_0000.nii.gz")
@@ -51,7 +51,7 @@ def test_files(trained, scans, tmp_path):
 
 
 def test_what_was_found_is_measured(trained, scans, tmp_path):
-    sizes = trained.predict_files(scans / "imagesTs", tmp_path, only=["phantom_007"])["phantom_007"]
+    sizes = trained.predict_files(scans / "imagesTs", tmp_path, only=["phantom_007"])["phantom_007"].sizes
     written = nib.load(tmp_path / "phantom_007.nii.gz")
     labels, millilitre = np.asarray(written.dataobj), np.prod(written.header.get_zooms()[:3]) / 1000
     assert sizes == {

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coranet.data.connected import keep_largest
 from coranet.data.readers.nifti import write
 from coranet.geometry import Geometry
+from coranet.metrics.case_facts import CaseFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +24,13 @@ class Answer:
     uncertain: NDArray[np.uint8] | None
     """`(x, y, z)`, 1 where the prediction should be looked at."""
     score: NDArray[np.float32] | None
-    """`(x, y, z)`, larger where less certain, where it was asked for."""
+    """`(x, y, z)` between 0 and 1, larger where less certain: where the run has a fit, the probability of being wrong."""
     probabilities: NDArray[np.float32] | None
     """`(K, x, y, z)`, where they were asked for."""
     masks: Mapping[str, NDArray[np.uint8]]
     """What else the method can show, such as its conservative and radical label maps."""
+    facts: CaseFacts | None = None
+    """What the case is like; None of a prepared scan."""
 
     def largest(self) -> Answer:
         """With the largest connected part of each class alone. What is removed is uncertain: a person should see it."""
@@ -45,11 +48,13 @@ class Answer:
             flat: whether the scan is a picture, and the maps are to be.
             masks: write what else the method shows, too.
         """
-        maps = {"uncertain": self.uncertain, "score": self.score, **(self.masks if masks else {})}
+        maps = {"uncertain": self.uncertain, **(self.masks if masks else {})}
         write(out / f"{case}.nii.gz", self.label, geometry, flat=flat)
         for name, values in maps.items():
             if values is not None:
                 write(out / f"{case}_{name}.nii.gz", values, geometry, flat=flat)
+        if self.score is not None:
+            write(out / f"{case}_score.nii.gz", self.score, geometry, flat=flat, probabilities=True)
         if self.probabilities is not None:
             classes_last = np.moveaxis(self.probabilities, 0, -1)
             write(out / f"{case}_probabilities.nii.gz", classes_last, geometry, probabilities=True)

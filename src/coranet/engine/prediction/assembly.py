@@ -10,22 +10,34 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.engine.prediction.predictor import Predictor
+from coranet.uncertainty.tally import Tally
+from coranet.uncertainty.wrongness import Wrongness
 
 
 def assemble(
-    predictor: Predictor, images: Tensor, device: torch.device, *, soft: bool, scores: bool
-) -> dict[str, NDArray[Any]]:
+    predictor: Predictor,
+    images: Tensor,
+    device: torch.device,
+    *,
+    soft: bool,
+    scores: bool,
+    wrongness: Wrongness | None = None,
+) -> tuple[dict[str, NDArray[Any]], Tally | None]:
     """What is said of images `(N, C, *S)`, gathered from parts: maps `(N, *S)`, and probabilities `(N, K, *S)`.
+
+    And how often each sign of doubt occurs, where there are such signs.
 
     Args:
         predictor: what predicts.
         images: wherever they are.
         device: to predict on.
         soft: gather probabilities too.
-        scores: gather the score behind the uncertain region too.
+        scores: gather a score of each voxel too.
+        wrongness: what makes the score; the estimator's own where none is given.
     """
     shape = (len(images), *images.shape[2:])
     whole: dict[str, NDArray[Any]] = {}
+    tally: Tally | None = None
     for place, prediction in predictor.parts(images, device):
         maps = {"label": prediction.probabilities.argmax(dim=1)}
         if prediction.regions is not None:
@@ -33,11 +45,14 @@ def assemble(
         for name, values in maps.items():
             whole.setdefault(name, np.zeros(shape, np.uint8))[place] = values.to(torch.uint8).cpu().numpy()
         if scores and prediction.regions is not None:
-            score = prediction.regions.score.float().cpu().numpy()
-            whole.setdefault("score", np.zeros(shape, np.float32))[place] = score
+            score = prediction.regions.score.float() if wrongness is None else wrongness(prediction)
+            whole.setdefault("score", np.zeros(shape, np.float32))[place] = score.cpu().numpy()
+        if prediction.regions is not None:
+            here = Tally.of(prediction)
+            tally = here if tally is None else tally + here
         if soft:
             shares = prediction.probabilities.float().cpu().numpy()
             if "probabilities" not in whole:
                 whole["probabilities"] = np.zeros((shape[0], shares.shape[1], *shape[1:]), np.float32)
             whole["probabilities"][(place[0], slice(None), *place[1:])] = shares
-    return whole
+    return whole, tally

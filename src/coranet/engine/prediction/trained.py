@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,8 @@ from coranet.engine.codec import decode
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.prediction.answer import Answer
 from coranet.engine.prediction.assembly import assemble
+from coranet.engine.prediction.case_reading import measured, read_case
+from coranet.engine.prediction.fitted import Fitted
 from coranet.engine.prediction.loading import load_predictor, read_fitting
 from coranet.engine.prediction.predictor import Predictor
 from coranet.engine.prediction.scan_check import check_scan
@@ -37,8 +38,10 @@ from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.feed.batches import mix
 from coranet.files import make_folder
-from coranet.geometry import Geometry
+from coranet.metrics.case_facts import CaseFacts
 from coranet.nets import count_parameters
+from coranet.uncertainty.tally import Tally
+from coranet.uncertainty.wrongness import Wrongness
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Trained:
     device: torch.device
     largest_component: bool = False
     """Keep only the largest connected part of each class."""
+    fitted: Fitted | None = None
+    """How far its uncertainty is to be believed, where that was fitted."""
 
     @classmethod
     def load(
@@ -81,7 +86,10 @@ class Trained:
         """
         runs = read_fitting([folders] if isinstance(folders, Path) else folders, trust=trust)
         predictor = load_predictor(runs, device, uncertainty=uncertainty, stride=stride, best=best, tta=tta, say=say)
-        return cls(tuple(runs.values()), predictor, device, largest_component)
+        # What was fitted holds for that run's own answers, and not for a mean of several.
+        alone = next(iter(runs.items())) if uncertainty and len(runs) == 1 and not tta else None
+        fitted = Fitted.of(alone[0], alone[1].identity) if alone else None
+        return cls(tuple(runs.values()), predictor, device, largest_component, fitted)
 
     @property
     def run(self) -> Run:
@@ -142,7 +150,9 @@ class Trained:
         with memory_for("this scan", "Predict it with --no-uncertainty, on a smaller grid, or on a larger machine."):
             prepared = prepare_case(volumes, None, settings)
             resampled = any(scale != 1 for scale in prepared.grid.scale)
-            whole = self._whole(prepared.image, soft=probabilities or resampled, scores=scores)
+            whole, tally = self._whole(prepared.image, soft=probabilities or resampled, scores=scores)
+            on_grid = window.join(whole["label"])
+            facts = read_case(on_grid, prepared, tally, list(self.classes.values()), self._wrongness)
 
             def restored(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
                 return restore_labels(window.join(mask), prepared.grid)
@@ -157,12 +167,14 @@ class Trained:
                 probabilities=shares if probabilities else None,
                 masks={name: restored(mask) for name, mask in whole.items()},
             )
-            return answer.largest() if self.largest_component else answer
+            answer = answer.largest() if self.largest_component else answer
+            return replace(answer, facts=measured(facts, answer.label, volumes[0].geometry))
 
     def predict_prepared(self, image: NDArray[np.float32]) -> Answer:
         """Of a prepared scan `(C, X, Y, Z)`, on the store's own grid."""
         with memory_for("this case", "Predict it on a larger machine."):
-            whole = {name: self.run.data.window.join(mask) for name, mask in self._whole(image).items()}
+            maps, _ = self._whole(image)
+            whole = {name: self.run.data.window.join(mask) for name, mask in maps.items()}
         label, uncertain = whole.pop("label"), whole.pop("uncertain", None)
         answer = Answer(label=label, uncertain=uncertain, score=None, probabilities=None, masks=whole)
         return answer.largest() if self.largest_component else answer
@@ -188,13 +200,17 @@ class Trained:
 
     def _whole(
         self, image: NDArray[np.float32], *, soft: bool = False, scores: bool = False
-    ) -> dict[str, NDArray[Any]]:
+    ) -> tuple[dict[str, NDArray[Any]], Tally | None]:
         """What `assemble` gives of a prepared scan; estimators that draw at random say the same of it every time."""
         images = torch.from_numpy(np.ascontiguousarray(self.run.data.window.split(image)))
         gpus = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(gpus):
             torch.manual_seed(mix(self.run.seed, "predict"))
-            return assemble(self.predictor, images, self.device, soft=soft, scores=scores)
+            return assemble(self.predictor, images, self.device, soft=soft, scores=scores, wrongness=self._wrongness)
+
+    @property
+    def _wrongness(self) -> Wrongness | None:
+        return self.fitted.voxels if self.fitted else None
 
     def predict_files(
         self,
@@ -204,12 +220,11 @@ class Trained:
         only: Collection[str] | None = None,
         probabilities: bool = False,
         masks: bool = False,
-        scores: bool = False,
         dataset: str | None = None,
         gaps: bool = False,
         series: str | None = None,
         on_progress: Callable[[int, int, str], None] | None = None,
-    ) -> dict[str, dict[str, float]]:
+    ) -> dict[str, CaseFacts]:
         """Predict scans, all or only those named, and write `<case>.nii.gz` and what else there is and is asked for.
 
         Args:
@@ -218,32 +233,23 @@ class Trained:
             only: the cases, by name.
             probabilities: write them too.
             masks: write what else the method shows.
-            scores: write the score behind the uncertain region.
             dataset: how the folder is laid out, one of `DATASETS`; a folder of scans where it is not given.
             gaps: fill slices that are missing from a DICOM series.
             series: the DICOM series to take, by its UID or number, where there are several.
             on_progress: told `(done, total, case)` after each.
 
         Returns:
-            By case, how many millilitres of each class but the background were found.
+            By case, what was found: how many millilitres of each class, where, and how sure that is.
         """
-        if scores and self.predictor.segmenter.estimator is None:
-            raise InputError("--scores: there is no score without uncertainty. Leave --no-uncertainty away.")
         cases = list_scans(scans, out, self.run.data.channels, only=only, dataset=dataset, gaps=gaps, series=series)
         make_folder(out)
-        sizes = {}
+        found = {}
         for number, case in enumerate(cases, start=1):
             volumes = [image.read() for image in case.images]
-            answer = self.predict_volumes(volumes, probabilities=probabilities, scores=scores)
+            answer = self.predict_volumes(volumes, probabilities=probabilities, scores=True)
             answer.write(out, case.name, volumes[0].geometry, flat=volumes[0].flat, masks=masks)
-            sizes[case.name] = self._sizes(answer.label, volumes[0].geometry)
+            assert answer.facts is not None
+            found[case.name] = answer.facts
             if on_progress:
                 on_progress(number, len(cases), case.name)
-        return sizes
-
-    def _sizes(self, label: NDArray[np.uint8], geometry: Geometry) -> dict[str, float]:
-        """Millilitres of each class but the background."""
-        voxels = np.bincount(label.ravel(), minlength=self.run.classes)
-        return {
-            name: float(voxels[value] * prod(geometry.spacing)) / 1000 for value, name in self.classes.items() if value
-        }
+        return found

@@ -13,6 +13,7 @@ import torch
 
 from coranet.data.grid import Grid, through_plane_axis
 from coranet.data.prepare.intensity import spread
+from coranet.data.prepare.look import looks_of, place_of
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
@@ -73,6 +74,8 @@ def describe(source: str, store: Store, split: Split) -> Data:
         preparation=store.preparation,
         unit=spread([store.image(name) for name in split.labelled], settings),
         volumes=_volumes(store, split.labelled),
+        places=_places(store, split.labelled),
+        looks=looks_of([store.image(name) for name in (*split.labelled, *_some(split.unlabelled))]),
     )
 
 
@@ -86,6 +89,18 @@ def _volumes(store: Store, cases: Sequence[str]) -> dict[str, tuple[float, ...]]
         for value, name in store.classes.items()
         if value
     }
+
+
+def _places(store: Store, cases: Sequence[str]) -> dict[str, tuple[tuple[float, float, float], ...]]:
+    """The centres of each class but the background, in the cases that have it."""
+    labels = [store.label(name) for name in cases]
+    centres = {name: [place_of(label == value) for label in labels] for value, name in store.classes.items() if value}
+    return {name: tuple(place for place in places if place) for name, places in centres.items()}
+
+
+def _some(cases: Sequence[str], most: int = 50) -> Sequence[str]:
+    """At most so many, from all over the list."""
+    return cases[:: max(1, -(-len(cases) // most))]
 
 
 def epoch_of(scans: Scans, batch: tuple[int, int], images: Callable[[tuple[int, ...]], int]) -> int:

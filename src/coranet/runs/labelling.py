@@ -1,0 +1,124 @@
+"""Which scans to label next: predicted, judged and chosen; a scan that cannot be read is listed and stops nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from math import isnan
+from pathlib import Path
+
+from coranet.data.datasets.folder import Case
+from coranet.data.prepare.cases import prepare_case
+from coranet.data.prepare.preparation import Preparation
+from coranet.engine.codec import decode
+from coranet.engine.prediction.scan_list import list_scans
+from coranet.engine.prediction.trained import Trained
+from coranet.errors import InputError
+from coranet.evaluation.quality import Quality, read_qualities, why
+from coranet.evaluation.selection import Descriptor, choose_next, describe_scan, need
+from coranet.files import make_folder, write_atomically
+from coranet.metrics.case_facts import CaseFacts
+from coranet.runs.opened_store import OnProgress
+from coranet.runs.triage import judge_predictions
+
+COLUMNS = ("rank", "case", "expected_dice", "flags", "why")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Cases in the order they should be labelled, and what could not be looked at."""
+
+    cases: tuple[Quality, ...]
+    """Of each its own row."""
+    reasons: Mapping[str, str]
+    """Why each was chosen."""
+    scans: Mapping[str, Case]
+    broken: Mapping[str, str]
+    """What is wrong with each scan that was left out."""
+
+    def write(self, file: Path) -> None:
+        """One line a case; those that are broken last, without a rank."""
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow(COLUMNS)
+        for rank, row in enumerate(self.cases, start=1):
+            expected = "" if isnan(row.expected) else f"{row.expected:.4f}"
+            lines.writerow((rank, row.case, expected, "; ".join(row.flags), self.reasons[row.case]))
+        lines.writerows(("", case, "", "", f"left out: {reason}") for case, reason in self.broken.items())
+        write_atomically(file, text.getvalue().encode())
+
+
+def next_scans(
+    trained: Trained, scans: Path, predictions: Path, n: int, *, predict: bool, on_progress: OnProgress
+) -> Choice:
+    """Choose among the scans that have no label in the run.
+
+    Args:
+        trained: the run.
+        scans: a folder of them.
+        predictions: where `coranet predict` wrote what it says of them, or where that is to go.
+        n: how many to choose.
+        predict: make the predictions first.
+        on_progress: told how far that is.
+
+    Raises:
+        InputError: there is no scan without a label, none can be read, or the predictions are not there.
+    """
+    if n < 1:
+        raise InputError(f"-n {n}: at least one.")
+    known = {*trained.run.split.labelled, *trained.run.split.val}
+    cases = {case.name: case for case in list_scans(scans, predictions, trained.run.data.channels)}
+    wanted = {name: case for name, case in cases.items() if name not in known}
+    if not wanted:
+        raise InputError(f"{scans}: has no scan that the run has no label of. Give a folder of others.")
+    looks, broken = look_at_all(trained, wanted, predictions, predict=predict, on_progress=on_progress)
+    if not looks:
+        first, reason = next(iter(broken.items()))
+        raise InputError(f"{scans}: no scan of it can be read. {first}: {reason}")
+    rows = read_qualities(predictions)
+    if absent := [name for name in looks if name not in {row.case for row in rows}]:
+        raise InputError(
+            f"{predictions}: says nothing of {absent[0]}. Predict all of {scans} in one go, into one folder."
+        )
+    listed = [row for row in rows if row.case in looks]
+    chosen = choose_next(need(listed), looks, n)
+    by_case = {case: list(of) for case, of in groupby(listed, key=lambda row: row.case)}
+    return Choice(
+        cases=tuple(by_case[case][0] for case in chosen),
+        reasons={case: why(by_case[case][0], by_case[case][1:]) or "most uncertain by volume" for case in chosen},
+        scans={case: wanted[case] for case in chosen},
+        broken=broken,
+    )
+
+
+def look_at_all(
+    trained: Trained, cases: Mapping[str, Case], predictions: Path, *, predict: bool, on_progress: OnProgress
+) -> tuple[dict[str, Descriptor], dict[str, str]]:
+    """What each scan looks like, predicted on the way if it is to be; and what is wrong with those that cannot be read."""
+    settings: Preparation = decode(Preparation, trained.run.data.preparation, "preparation")
+    looks, broken, found = dict[str, Descriptor](), dict[str, str](), dict[str, CaseFacts]()
+    make_folder(predictions)
+    for number, (name, case) in enumerate(cases.items(), start=1):
+        try:
+            volumes = [image.read() for image in case.images]
+            if predict:
+                answer = trained.predict_volumes(volumes, scores=True)
+                answer.write(predictions, name, volumes[0].geometry, flat=volumes[0].flat, masks=True)
+                assert answer.facts is not None
+                found[name] = answer.facts
+            looks[name] = describe_scan(prepare_case(volumes, None, settings).image)
+        except InputError as error:
+            broken[name] = str(error)
+        on_progress("looking at scans", number, len(cases))
+    if predict and found:
+        judge_predictions(trained, found, predictions)
+    return looks, broken
+
+
+def in_words(choice: Choice) -> list[str]:
+    """A line each, for a person."""
+    lines = [f"  {rank}. {row.case}: {choice.reasons[row.case]}" for rank, row in enumerate(choice.cases, start=1)]
+    return lines + [f"  left out: {case}: {reason}" for case, reason in choice.broken.items()]

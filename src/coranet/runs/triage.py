@@ -1,0 +1,44 @@
+"""Which predictions to look at first: what a run knows of its cases, written beside them and said in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from math import isnan
+from pathlib import Path
+
+from coranet.engine.prediction.trained import Trained
+from coranet.engine.run import Run
+from coranet.evaluation.oddities import Usual
+from coranet.evaluation.quality import CASES, Quality, judge, why, write_qualities
+from coranet.metrics.case_facts import CaseFacts
+
+NAMED = 5
+"""Cases that are said; the file has all."""
+
+
+def usual_of(run: Run) -> Usual:
+    """What its training cases were like, as far as run.json tells."""
+    return Usual(sizes=run.data.volumes, places=run.data.places, looks=run.data.looks)
+
+
+def judge_predictions(trained: Trained, found: Mapping[str, CaseFacts], out: Path) -> tuple[Quality, ...]:
+    """Write `cases.csv` beside predictions; returns its rows, worst case first."""
+    rows = judge(found, usual_of(trained.run), trained.fitted.cases if trained.fitted else None)
+    write_qualities(out, rows)
+    return rows
+
+
+def worst(rows: Sequence[Quality], found: Mapping[str, CaseFacts]) -> list[str]:
+    """The first cases, a line each with why, and where the others are."""
+    cases = [(next(group), list(group)) for _, group in groupby(rows, key=lambda row: row.case)]
+    lines = [f"  {row.case}: {why(row, of) or _doubt(found[row.case])}" for row, of in cases[:NAMED]]
+    if lines:
+        lines.insert(0, f"Look at these first (all of them, worst first: {CASES}):")
+    if all(isnan(row.expected) for row in rows):
+        lines.append("How good a case will be is not known yet: coranet calibrate RUN fits it on the labelled cases.")
+    return lines
+
+
+def _doubt(facts: CaseFacts) -> str:
+    return f"what is uncertain is {100 * facts.doubt:.0f} % of what was found, by volume"

@@ -1,0 +1,50 @@
+"""What to label next: what is needed most, and no two alike."""
+
+import numpy as np
+import pytest
+
+from coranet.evaluation.quality import Quality
+from coranet.evaluation.selection import choose_next, describe_scan, need
+
+
+def rows(**expected):
+    return [Quality(case=case, class_name="all", expected=value, millilitres=1.0) for case, value in expected.items()]
+
+
+def test_need_is_what_dice_lacks_or_the_place_in_the_list():
+    assert need(rows(a=0.25, b=0.75)) == {"a": 0.75, "b": 0.25}
+    unknown = [Quality(case=case, class_name="all", millilitres=1.0) for case in "wxyz"]
+    assert need([*unknown, Quality(case="w", class_name="heart", millilitres=1.0)]) == {
+        "w": 1.0,
+        "x": 0.75,
+        "y": 0.5,
+        "z": 0.25,
+    }
+
+
+def test_scans_that_are_alike_are_not_chosen_while_there_are_others():
+    one, other, third = np.eye(3)
+    looks = {"bad": one, "its twin": one, "fair": other, "good": third}
+    needs = {"bad": 0.9, "its twin": 0.89, "fair": 0.3, "good": 0.1}
+    assert choose_next(needs, looks, 3) == ["bad", "fair", "good"]
+    assert choose_next(needs, looks, 9) == ["bad", "fair", "good", "its twin"]
+    assert choose_next({}, {}, 3) == []
+
+
+def test_a_little_alike_costs_a_little():
+    half = np.array([0.5, np.sqrt(0.75)])
+    looks = {"a": np.array([1.0, 0.0]), "b": half, "c": np.array([0.0, 1.0])}
+    assert choose_next({"a": 1.0, "b": 0.9, "c": 0.5}, looks, 2) == ["a", "c"]  # 0.9 x 0.5 < 0.5 x 1
+    assert choose_next({"a": 1.0, "b": 0.9, "c": 0.4}, looks, 2) == ["a", "b"]
+
+
+@pytest.mark.parametrize("shape", [(1, 40, 30, 12), (1, 40, 30, 1), (2, 3, 5, 9)])
+def test_scans_are_described_alike_whatever_their_size(shape):
+    rng = np.random.default_rng(0)
+    image = rng.normal(size=shape).astype(np.float32)
+    described = describe_scan(image)
+    assert described.shape == (512,)
+    assert np.linalg.norm(described) == pytest.approx(1)
+    assert described @ describe_scan(3 * image + 7) == pytest.approx(1)  # brightness is not what makes scans differ
+    assert described @ describe_scan(-image) == pytest.approx(-1)
+    assert not describe_scan(np.ones(shape, np.float32)).any()

@@ -1,0 +1,73 @@
+"""`coranet next`, from scans to a list, a page and what was left out."""
+
+import csv
+import shutil
+
+import pytest
+
+from coranet.cli import main
+
+
+def run(capsys, *words):
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    return stop.value.code, said.out, said.err
+
+
+@pytest.fixture
+def pool(scans, tmp_path):
+    """Two scans, a twin of one, one that is broken, and one that the run has the label of."""
+    folder = tmp_path / "pool"
+    folder.mkdir()
+    for name in ("phantom_007", "phantom_008"):
+        shutil.copy(scans / f"imagesTs/{name}_0000.nii.gz", folder)
+    shutil.copy(scans / "imagesTs/phantom_007_0000.nii.gz", folder / "twin_0000.nii.gz")
+    for known in ("phantom_000", "phantom_001", "phantom_002"):
+        shutil.copy(scans / f"imagesTr/{known}_0000.nii.gz", folder)
+    (folder / "torn_0000.nii.gz").write_bytes((folder / "phantom_008_0000.nii.gz").read_bytes()[:500])
+    return folder
+
+
+def test_scans_are_chosen_listed_and_shown(capsys, finished, pool, tmp_path):
+    out = tmp_path / "new/next.csv"
+    code, said, _ = run(capsys, "next", finished, pool, "-n", 2, "--out", out, "--device", "cpu")
+    assert code == 0
+    with out.open() as file:
+        lines = list(csv.DictReader(file))
+    chosen = [line["case"] for line in lines if line["rank"]]
+    assert len(chosen) == 2
+    assert "phantom_008" in chosen  # of the twins one alone is taken
+    assert all(line["why"] for line in lines)
+    assert (lines[-1]["rank"], lines[-1]["case"]) == ("", "torn")
+    assert "left out" in lines[-1]["why"]
+    assert f"1. {chosen[0]}: " in said
+    assert "left out: torn: " in said
+    page = (tmp_path / "new/next.html").read_text()
+    assert page.index(f"<h3>{chosen[0]}</h3>") < page.index(f"<h3>{chosen[1]}</h3>")
+    assert "torn" not in page
+    assert "phantom_000" not in page
+    # Predictions that are there are not made again, and give the same list.
+    again = tmp_path / "again.csv"
+    words = ["next", finished, pool, "-n", 2, "--out", again, "--predictions", tmp_path / "new/next_predictions"]
+    assert run(capsys, *words, "--device", "cpu")[0] == 0
+    assert again.read_text() == out.read_text()
+    assert not (tmp_path / "again_predictions").exists()
+
+
+def test_what_cannot_be_chosen_is_said(capsys, finished, pool, scans, tmp_path):
+    words = ["--device", "cpu", "--out", tmp_path / "next.csv"]
+    code, _, err = run(capsys, "next", finished, pool, "-n", 0, *words)
+    assert (code, "-n 0: at least one" in err) == (1, True)
+    known = tmp_path / "known"
+    known.mkdir()
+    shutil.copy(scans / "imagesTr/phantom_000_0000.nii.gz", known)
+    code, _, err = run(capsys, "next", finished, known, *words)
+    assert (code, "no scan that the run has no label of" in err) == (1, True)
+    (known / "phantom_000_0000.nii.gz").rename(known / "new_0000.nii.gz")
+    (tmp_path / "p").mkdir()
+    code, _, err = run(capsys, "next", finished, known, "--predictions", tmp_path / "p", *words)
+    assert (code, "cases.csv" in err) == (1, True)
+    (known / "new_0000.nii.gz").write_bytes(b"no scan")
+    code, _, err = run(capsys, "next", finished, known, *words)
+    assert (code, "no scan of it can be read" in err) == (1, True)
