@@ -95,7 +95,7 @@ class CRM(Estimator):
 
 def as_pairs(logits: Tensor) -> Tensor:
     """`(B, 2 (K - 1), *S)` to `(B, 2, K - 1, *S)`: rest and object, for each object."""
-    return logits.view(len(logits), 2, -1, *logits.shape[2:])
+    return logits.unflatten(1, (2, -1))
 
 
 def object_masks(label: Tensor, objects: int) -> Tensor:
