@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from work import FAST, Steps, forgotten, make_store, make_trainer, milliseconds, wait
 
 from coranet.data.store import Store
-from coranet.engine.predictor import Predictor, settle
+from coranet.engine.prediction.predictor import Predictor, settle
 from coranet.engine.run import Accel, Optim
 from coranet.engine.trainer import Trainer
 from coranet.feed.augmentation import Augment

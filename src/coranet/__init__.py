@@ -16,7 +16,7 @@ from coranet.version import __version__
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coranet.engine.trained import Trained
+    from coranet.engine.prediction.trained import Trained
     from coranet.evaluation.scores import Scores
 
 __all__ = ["__version__", "evaluate", "load", "train"]
@@ -45,7 +45,7 @@ def load(run: Path | str, device: str | None = None, *, uncertainty: bool = True
     """A trained run, ready to predict; `trust` lets its own method run, where it has one: a Python file in its folder."""
     from pathlib import Path
 
-    from coranet.engine.trained import Trained
+    from coranet.engine.prediction.trained import Trained
     from coranet.runs.device import find_device
 
     return Trained.load(Path(run), find_device(device), uncertainty=uncertainty, trust=trust)

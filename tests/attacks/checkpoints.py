@@ -227,7 +227,7 @@ def same_answer(run: Path, scene: Scene, *, best: bool = False) -> None:
     """
     try:
         if best:
-            from coranet.engine.trained import Trained
+            from coranet.engine.prediction.trained import Trained
 
             trained = Trained.load(run, torch.device("cpu"), best=True)
             honest = Trained.load(scene.world.run, torch.device("cpu"), best=True)

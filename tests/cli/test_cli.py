@@ -308,7 +308,7 @@ def test_the_library_offers_the_same(scans, cache, tmp_path):
 
 
 def test_scans_that_are_nearly_missed_are_named(capsys, finished, scans, monkeypatch, tmp_path):
-    from coranet.engine.trained import Trained
+    from coranet.engine.prediction.trained import Trained
 
     monkeypatch.setattr(Trained, "_sizes", lambda self, label, geometry: {"RV": 0.0, "LV": next(found)})
     found = iter([80.0, 0.0, 90.0])

@@ -7,7 +7,7 @@ from coranet.cli import main
 from coranet.cli.display import TrainingDisplay
 from coranet.engine.forecast import Forecast, Prices
 from coranet.engine.log import Outcome, Plan, Record
-from coranet.engine.predictor import Predictor
+from coranet.engine.prediction.predictor import Predictor
 from coranet.engine.timeline import Stretch
 from coranet.types import Phase
 

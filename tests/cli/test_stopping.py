@@ -7,7 +7,7 @@ import pytest
 from coranet.cli import main
 from coranet.data.readers import Source
 from coranet.data.store import Store
-from coranet.engine.trained import Trained
+from coranet.engine.prediction.trained import Trained
 from coranet.runs import jobs
 from tests.verbs import files_in
 

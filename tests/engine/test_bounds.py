@@ -10,8 +10,8 @@ import torch
 
 import coranet
 from coranet.engine.allowance import Allowance
+from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
-from coranet.engine.trained import Trained
 from coranet.errors import InputError
 from coranet.runs.launch import train
 from coranet.runs.options import Options

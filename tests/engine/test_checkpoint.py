@@ -11,7 +11,7 @@ import torch
 
 from coranet.engine import checkpoint
 from coranet.engine.checksums import checksums
-from coranet.engine.trained import Trained
+from coranet.engine.prediction.trained import Trained
 from coranet.errors import DivergenceError, InputError
 from coranet.runs.launch import train
 

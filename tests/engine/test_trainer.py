@@ -17,9 +17,9 @@ import torch
 
 from coranet.data.readers import nifti
 from coranet.engine import checkpoint
+from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
 from coranet.engine.setup import Setup
-from coranet.engine.trained import Trained
 from coranet.engine.trainer import Trainer
 from coranet.errors import DivergenceError, InputError
 from coranet.feed.case_maps import read_maps
@@ -180,7 +180,7 @@ def test_a_run_in_training_is_left_alone_until_its_process_has_ended(scans, cach
 
 
 def test_a_request_to_stop_is_heard_while_relabelling(scans, small, tmp_path, finished, monkeypatch):
-    from coranet.engine.predictor import Predictor
+    from coranet.engine.prediction.predictor import Predictor
     from coranet.signals import Interrupted
 
     over = Predictor.over

@@ -18,7 +18,7 @@ from coranet.cli import main
 from coranet.data.grid import Grid
 from coranet.data.prepare.cases import restore_score
 from coranet.data.readers.nifti import write
-from coranet.engine.trained import Trained
+from coranet.engine.prediction.trained import Trained
 from coranet.errors import InputError
 from coranet.evaluation import Calibrations, evaluate, evaluate_calibration
 from coranet.evaluation.reliability import MEASURES

@@ -14,8 +14,8 @@ from coranet.data.datasets.phantom import Phantom, write_folder
 from coranet.data.readers import nifti
 from coranet.engine import checkpoint
 from coranet.engine.estimate import estimate_prices
+from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
-from coranet.engine.trained import Trained
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
 from coranet.feed.windows import Patches, Slices
@@ -330,7 +330,7 @@ def test_volumes_larger_than_memory_are_predicted_in_parts_with_the_same_result(
             seen.append(place)
             yield place, prediction
 
-    monkeypatch.setattr("coranet.engine.predictor.PART_BYTES", 16 * 28 * 24 * 16)
+    monkeypatch.setattr("coranet.engine.prediction.predictor.PART_BYTES", 16 * 28 * 24 * 16)
     monkeypatch.setattr(type(trained.predictor), "parts", watched)
     again = trained.predict(file)
     assert len(seen) > 1

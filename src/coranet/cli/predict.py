@@ -76,7 +76,7 @@ class PredictVerb:
 
     def _predict(self) -> int:
         from coranet.cli.show import counting, say
-        from coranet.engine.trained import Trained
+        from coranet.engine.prediction.trained import Trained
         from coranet.evaluation.sizes import odd_sizes
         from coranet.runs.device import find_device
 

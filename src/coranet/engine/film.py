@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from coranet.engine.log import Check, Listener
-from coranet.engine.predictor import Predictor
+from coranet.engine.prediction.predictor import Predictor
 from coranet.feed.pools import Pool
 from coranet.files import write_atomically
 from coranet.ops.warp import cut

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from coranet.data.store import Store
 from coranet.engine.forecast import Forecast
-from coranet.engine.predictor import Predictor
+from coranet.engine.prediction.predictor import Predictor
 from coranet.engine.run import Run
 from coranet.errors import DivergenceError, InputError
 from coranet.feed.pools import CaseMemory, Pool

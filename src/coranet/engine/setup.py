@@ -10,7 +10,7 @@ from torch import nn
 
 from coranet.data.store import Store
 from coranet.engine.out_of_memory import memory_for
-from coranet.engine.predictor import Predictor, settle
+from coranet.engine.prediction.predictor import Predictor, settle
 from coranet.engine.run import Accel, Run
 from coranet.engine.step import laid_out, progress
 from coranet.engine.timeline import Stretch, lay_out

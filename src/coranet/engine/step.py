@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from coranet.engine.predictor import arithmetic, in_layout
+from coranet.engine.prediction.predictor import arithmetic, in_layout
 from coranet.engine.run import Accel
 from coranet.engine.timeline import Stretch
 from coranet.errors import InputError

@@ -15,8 +15,8 @@ import torch
 from coranet.data.datasets.folder import read_folder
 from coranet.data.prepare.cases import Preparation, prepare_case
 from coranet.engine.codec import decode
+from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
-from coranet.engine.trained import Trained
 from coranet.files import write_atomically
 from coranet.methods.coranet import CoraNet
 from coranet.methods.supervised import Supervised

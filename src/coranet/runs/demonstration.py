@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coranet.data.datasets.phantom import Phantom, write_folder
 from coranet.engine.log import Listener
-from coranet.engine.trained import Trained
+from coranet.engine.prediction.trained import Trained
 from coranet.evaluation import evaluate
 from coranet.runs.device import find_device
 from coranet.runs.launch import train

@@ -18,7 +18,7 @@ from coranet.data.budget import allowing
 from coranet.data.store import Store
 from coranet.engine.checkpoint import BEST
 from coranet.engine.log import Listener
-from coranet.engine.trained import Trained
+from coranet.engine.prediction.trained import Trained
 from coranet.errors import InputError
 from coranet.evaluation import evaluate
 from coranet.files import write_atomically

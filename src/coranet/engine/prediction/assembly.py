@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coranet.engine.predictor import Predictor
+from coranet.engine.prediction.predictor import Predictor
 
 
 def assemble(

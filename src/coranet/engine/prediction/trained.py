@@ -27,13 +27,13 @@ from coranet.data.readers.in_memory import volumes_of
 from coranet.data.store import Store
 from coranet.engine import checkpoint
 from coranet.engine.allowance import make_networks
-from coranet.engine.answer import Answer
-from coranet.engine.assembly import assemble
 from coranet.engine.codec import decode
 from coranet.engine.out_of_memory import memory_for
-from coranet.engine.predictor import Predictor, settle
+from coranet.engine.prediction.answer import Answer
+from coranet.engine.prediction.assembly import assemble
+from coranet.engine.prediction.predictor import Predictor, settle
+from coranet.engine.prediction.scan_list import list_scans
 from coranet.engine.run import Run
-from coranet.engine.scan_list import list_scans
 from coranet.errors import InputError
 from coranet.feed.batches import mix
 from coranet.files import make_folder

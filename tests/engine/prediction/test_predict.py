@@ -14,8 +14,8 @@ import coranet
 from coranet.data.grid import mismatch
 from coranet.data.prepare.cases import Preparation
 from coranet.data.readers import nifti, source
+from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
-from coranet.engine.trained import Trained
 from coranet.errors import InputError
 from coranet.runs.launch import train
 from tests import dicoms
