@@ -40,6 +40,41 @@ def test_help_names_every_verb_and_imports_nothing_heavy():
     assert all(verb in done.stdout for verb in VERBS)
 
 
+ORDER = (
+    *("demo", "doctor", "prepare", "split", "train", "status", "calibrate", "predict", "next", "review", "evaluate"),
+    *("report", "export", "compare", "methods", "reproduce"),
+)
+"""The order in which one needs verbs: those there are, and where others are to go."""
+
+
+def test_verbs_are_shown_in_the_order_in_which_one_needs_them(capsys):
+    assert list(VERBS) == [verb for verb in ORDER if verb in VERBS]
+    _, out, _ = run(capsys, "--help")
+    shown = re.findall(r"^\W*coranet (\w+) ", out, re.MULTILINE)
+    assert shown == [verb for verb in VERBS if verb in shown]
+    assert {"doctor", "train", "predict", "export"} <= set(shown)
+
+
+def test_an_exported_network_predicts_as_its_run(capsys, finished, scans, tmp_path):
+    pytest.importorskip("onnxruntime")
+    code, out, err = run(capsys, "export", finished, "--onnx", tmp_path / "there/net.onnx")
+    assert (code, out) == (0, "")
+    assert re.search(r"Exported 0\.\d MB: .*net.onnx, and .*recipe.json", err)
+    assert "differ by" in err
+    for network, folder in ((finished, "run"), (tmp_path / "there/net.onnx", "file")):
+        words = ("predict", network, scans / "imagesTs", "--out", tmp_path / folder, "--device", "cpu", "--masks")
+        assert run(capsys, *words)[0] == 0
+    files = sorted(file.name for file in (tmp_path / "run").iterdir())
+    assert sorted(file.name for file in (tmp_path / "file").iterdir()) == files
+    for name in files:
+        ours, theirs = (nifti.read(tmp_path / folder / name) for folder in ("run", "file"))
+        assert (ours.array == theirs.array).all()
+    words = ("predict", tmp_path / "there/net.onnx", scans, "--out", tmp_path / "x", "--only", "val")
+    code, _, err = run(capsys, *words)
+    assert code == 1
+    assert "an exported network knows no split" in err
+
+
 def test_the_training_path_needs_torch_and_numpy_alone():
     code = (
         "import sys\nimport coranet.engine.trainer\n"

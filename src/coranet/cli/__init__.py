@@ -18,6 +18,7 @@ from coranet.cli.demo import DemoVerb
 from coranet.cli.doctor import DoctorVerb
 from coranet.cli.ending import exit_status
 from coranet.cli.evaluate import EvaluateVerb
+from coranet.cli.export import ExportVerb
 from coranet.cli.methods import MethodsVerb
 from coranet.cli.parsing import REGISTRY
 from coranet.cli.predict import PredictVerb
@@ -48,11 +49,13 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "train": TrainVerb,
     "predict": PredictVerb,
     "evaluate": EvaluateVerb,
-    "compare": CompareVerb,
-    "reproduce": ReproduceVerb,
     "report": ReportVerb,
+    "export": ExportVerb,
+    "compare": CompareVerb,
     "methods": MethodsVerb,
+    "reproduce": ReproduceVerb,
 }
+"""In the order in which one needs them: look, train, use, pass on; then what researchers ask."""
 
 ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and see what is uncertain.
 
@@ -62,8 +65,9 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet train SCANS --out RUN                 prepare, split and train
     coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions
     coranet evaluate FOLDER LABELS                honest scores
-    coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
     coranet report RUN                            a page of any run, of several, or of a comparison
+    coranet export RUN --onnx FILE                the network for those without PyTorch
+    coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
     coranet reproduce table9 --data SETS          a table or figure of the paper, made again
 """
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from coranet.cli.parsing import MaxGb
 from coranet.cli.stopping import until_stopped
 from coranet.data.budget import within_budget
+from coranet.errors import InputError
 from coranet.locks import owned
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from coranet.data.writers import LabelWriter
+    from coranet.engine.prediction.recipe import Recipe
+    from coranet.engine.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +33,7 @@ class PredictVerb:
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The folder that `coranet train --out` made."""
+    """The folder that `coranet train --out` made, or the FILE that `coranet export --onnx` wrote."""
     scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCANS")]
     """A scan (NIfTI, NRRD, HDF5, MATLAB, a picture, a folder of one DICOM series), or a folder of scans (_0000, _0001 for
     several channels)."""
@@ -51,6 +59,15 @@ class PredictVerb:
     scores: bool = False
     """Also write <case>_score.nii.gz, larger where less certain. `coranet evaluate --calibration` needs it, and
     --probabilities too."""
+    nrrd: bool = False
+    """Also write <case>.seg.nrrd, a segmentation of 3D Slicer with the names of classes."""
+    dicom_seg: bool = False
+    """Also write <case>.seg.dcm, a DICOM segmentation, where scans are DICOM series. Needs the extra coranet[dicom]."""
+    codes: Annotated[
+        Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: SNOMED CT by name, else private)")
+    ] = None
+    """Codes of classes for --dicom-seg: a JSON file such as {"LV": {"value": "87878005", "scheme": "SCT", "meaning": "Left
+    ventricle"}}."""
     stride: Annotated[
         tuple[int, ...] | None,
         tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the run's, or half a window)"),
@@ -95,16 +112,42 @@ class PredictVerb:
             sizes = trained.predict_files(
                 self.scans,
                 self.out,
-                only=getattr(trained.run.split, self.only) if self.only else None,
+                only=self._chosen(trained.run),
                 probabilities=self.probabilities,
                 masks=self.masks,
                 scores=self.scores,
                 dataset=self.dataset,
                 gaps=self.allow_gaps,
                 series=self.series,
+                writers=self._writers(trained.classes),
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),
             )
         say(f"Predicted {len(sizes)} scan{'s' if len(sizes) != 1 else ''}: {self.out}")
         for sentence in odd_sizes(sizes, trained.run.data.volumes):
             say(sentence)
         return 0
+
+    def _chosen(self, run: Run | Recipe) -> Collection[str] | None:
+        """The cases that are asked for; None is all."""
+        if self.only is None:
+            return None
+        split = getattr(run, "split", None)
+        if split is None:
+            raise InputError(
+                f"--only {self.only}: an exported network knows no split. Leave --only away, or give the run."
+            )
+        cases: Collection[str] = getattr(split, self.only)
+        return cases
+
+    def _writers(self, classes: Mapping[int, str]) -> list[LabelWriter]:
+        """Of the further formats that are asked for."""
+        from coranet.data.writers.class_codes import read_codes
+        from coranet.data.writers.dicom_seg import DicomSeg
+        from coranet.data.writers.seg_nrrd import SegNrrd
+
+        if self.codes is not None and not self.dicom_seg:
+            raise InputError(f"--codes {self.codes}: says codes for --dicom-seg. Give that too, or leave --codes away.")
+        writers: list[LabelWriter] = [SegNrrd(classes)] if self.nrrd else []
+        if self.dicom_seg:
+            writers.append(DicomSeg(classes, read_codes(self.codes) if self.codes else {}))
+        return writers

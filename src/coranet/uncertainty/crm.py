@@ -95,7 +95,8 @@ class CRM(Estimator):
 
 def as_pairs(logits: Tensor) -> Tensor:
     """`(B, 2 (K - 1), *S)` to `(B, 2, K - 1, *S)`: rest and object, for each object."""
-    return logits.unflatten(1, (2, -1))
+    pairs: Tensor = logits.unflatten(1, (2, -1))  # and no `len`, which an exported network would take for a constant
+    return pairs
 
 
 def object_masks(label: Tensor, objects: int) -> Tensor:

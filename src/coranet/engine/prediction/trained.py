@@ -25,28 +25,33 @@ from coranet.data.prepare.cases import (
 from coranet.data.readers import Volume
 from coranet.data.readers.in_memory import volumes_of
 from coranet.data.store import Store
+from coranet.data.writers import LabelWriter
 from coranet.engine import checkpoint
 from coranet.engine.allowance import make_networks
 from coranet.engine.codec import decode
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.prediction.answer import Answer
 from coranet.engine.prediction.assembly import assemble
+from coranet.engine.prediction.onnx_network import open_network
 from coranet.engine.prediction.predictor import Predictor, settle
+from coranet.engine.prediction.recipe import Recipe
 from coranet.engine.prediction.scan_list import list_scans
-from coranet.engine.run import Run
+from coranet.engine.run import Accel, Run
 from coranet.errors import InputError
 from coranet.feed.batches import mix
+from coranet.feed.windows import Window
 from coranet.files import make_folder
 from coranet.geometry import Geometry
+from coranet.methods import Segmenter
 from coranet.nets import count_parameters
 from coranet.ops.tiling import check_stride
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A run's settings and its network."""
+    """A run's settings, or the recipe of an exported network, and the network."""
 
-    run: Run
+    run: Run | Recipe
     predictor: Predictor
     device: torch.device
 
@@ -62,10 +67,10 @@ class Trained:
         trust: bool = False,
         say: checkpoint.Say = checkpoint.warn,
     ) -> Trained:
-        """From a run folder.
+        """From a run folder, or from a file that `coranet export` made.
 
         Args:
-            folder: that `coranet train` made.
+            folder: that `coranet train` made, or the file.
             device: to predict on.
             uncertainty: load what is needed to say what is uncertain.
             stride: voxels between windows; the run's own where none is given.
@@ -73,25 +78,29 @@ class Trained:
             trust: let the run's own method run, where it has one: a Python file in its folder.
             say: who is told of weights without checksums.
         """
-        run = Run.read(folder, trust=trust)
-        stride = _stride_of(run, stride)
-        source = folder / (checkpoint.BEST if best else checkpoint.LAST)
-        if best and not source.exists():
-            raise InputError(
-                f"{folder}: has no best weights: it was trained without validation cases. Use the last ones."
-            )
-        content = checkpoint.load(source, torch.device("cpu"), {"nets": dict}, run=run.identity, say=say)
-        nets = make_networks(run, source)
-        checkpoint.load_weights(nets, content["nets"], source)
-        segmenter = run.method.segmenter(nets, uncertainty=uncertainty)
+        if folder.suffix == ".onnx":
+            return cls._of_onnx(folder, uncertainty=uncertainty, stride=stride, best=best)
+        run, segmenter = read_segmenter(folder, uncertainty=uncertainty, best=best, trust=trust, say=say)
         torch.backends.cudnn.allow_tf32 = False
         settle(segmenter.net.eval(), run.accel, device)
-        predictor = Predictor(segmenter, run.data.window, run.accel, stride, 4 * run.classes)
-        return cls(run, predictor, device)
+        steps = stride_of(run.data.window, stride)
+        return cls(run, Predictor(segmenter, run.data.window, run.accel, steps, 4 * run.classes), device)
+
+    @classmethod
+    def _of_onnx(cls, file: Path, *, uncertainty: bool, stride: tuple[int, ...] | None, best: bool) -> Trained:
+        """From a file that `coranet export` made, on the CPU."""
+        if best:
+            raise InputError(f"{file}: holds one set of weights. Leave --best away, or export the run with it.")
+        recipe, segmenter = open_network(file, uncertainty=uncertainty)
+        steps = recipe.stride if stride is None else stride_of(recipe.window, stride)
+        predictor = Predictor(segmenter, recipe.window, Accel(), steps, sum(recipe.outputs.values()))
+        return cls(recipe, predictor, torch.device("cpu"))
 
     @property
     def parameters(self) -> int:
         """Of the network that predicts: without uncertainty, of the encoder and its main head alone."""
+        if isinstance(self.run, Recipe):
+            return self.run.parameters
         return count_parameters(self.predictor.segmenter.net)
 
     @property
@@ -219,6 +228,7 @@ class Trained:
         dataset: str | None = None,
         gaps: bool = False,
         series: str | None = None,
+        writers: Sequence[LabelWriter] = (),
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> dict[str, dict[str, float]]:
         """Predict scans, all or only those named, and write `<case>.nii.gz` and what else there is and is asked for.
@@ -233,6 +243,7 @@ class Trained:
             dataset: how the folder is laid out, one of `DATASETS`; a folder of scans where it is not given.
             gaps: fill slices that are missing from a DICOM series.
             series: the DICOM series to take, by its UID or number, where there are several.
+            writers: of label maps in further formats.
             on_progress: told `(done, total, case)` after each.
 
         Returns:
@@ -241,12 +252,17 @@ class Trained:
         if scores and self.predictor.segmenter.estimator is None:
             raise InputError("--scores: there is no score without uncertainty. Leave --no-uncertainty away.")
         cases = list_scans(scans, out, self.run.data.channels, only=only, dataset=dataset, gaps=gaps, series=series)
+        for writer in writers:
+            for case in cases:
+                writer.check(case)
         make_folder(out)
         sizes = {}
         for number, case in enumerate(cases, start=1):
             volumes = [image.read() for image in case.images]
             answer = self.predict_volumes(volumes, probabilities=probabilities, scores=scores)
             answer.write(out, case.name, volumes[0].geometry, flat=volumes[0].flat, masks=masks)
+            for writer in writers:
+                writer.write(out, case, answer.label, volumes[0].geometry)
             sizes[case.name] = self._sizes(answer.label, volumes[0].geometry)
             if on_progress:
                 on_progress(number, len(cases), case.name)
@@ -254,15 +270,28 @@ class Trained:
 
     def _sizes(self, label: NDArray[np.uint8], geometry: Geometry) -> dict[str, float]:
         """Millilitres of each class but the background."""
-        voxels = np.bincount(label.ravel(), minlength=self.run.classes)
+        voxels = np.bincount(label.ravel(), minlength=len(self.classes))
         return {
             name: float(voxels[value] * prod(geometry.spacing)) / 1000 for value, name in self.classes.items() if value
         }
 
 
-def _stride_of(run: Run, asked: tuple[int, ...] | None) -> tuple[int, ...] | None:
+def read_segmenter(
+    folder: Path, *, uncertainty: bool, best: bool, trust: bool, say: checkpoint.Say = checkpoint.warn
+) -> tuple[Run, Segmenter]:
+    """A run and what predicts with its weights, on the CPU as they were stored; arguments as of `Trained.load`."""
+    run = Run.read(folder, trust=trust)
+    source = folder / (checkpoint.BEST if best else checkpoint.LAST)
+    if best and not source.exists():
+        raise InputError(f"{folder}: has no best weights: it was trained without validation cases. Use the last ones.")
+    content = checkpoint.load(source, torch.device("cpu"), {"nets": dict}, run=run.identity, say=say)
+    nets = make_networks(run, source)
+    checkpoint.load_weights(nets, content["nets"], source)
+    return run, run.method.segmenter(nets, uncertainty=uncertainty)
+
+
+def stride_of(window: Window, asked: tuple[int, ...] | None) -> tuple[int, ...] | None:
     """The stride that was asked for, or the run's own; None is half a window."""
-    window = run.data.window
     if asked is None:
         return window.stride
     if len(asked) != window.dims:
