@@ -16,9 +16,10 @@ import coranet
 from coranet.cli import OPEN, VERBS, main
 from coranet.cli.parsing import option_fields
 from coranet.cli.prepare import settings_fields
-from coranet.data.readers import nifti
+from coranet.data.readers import nifti, nrrd
 from coranet.engine.run import Run
 from coranet.runs.options import Options
+from tests import dicoms
 
 
 def run(capsys, *arguments):
@@ -73,6 +74,38 @@ def test_an_exported_network_predicts_as_its_run(capsys, finished, scans, tmp_pa
     code, _, err = run(capsys, *words)
     assert code == 1
     assert "an exported network knows no split" in err
+
+
+def test_label_maps_in_formats_of_other_programs(capsys, finished, scans, tmp_path):
+    pytest.importorskip("highdicom")
+    volume = nifti.read(scans / "imagesTs/phantom_007_0000.nii.gz")
+    grey = (1000 * volume.array / volume.array.max()).astype("int16")
+    dicoms.write_series(tmp_path / "scan", grey, StudyInstanceUID="1.2.8", FrameOfReferenceUID="1.2.9")
+    words = [
+        "predict",
+        finished,
+        tmp_path / "scan",
+        "--out",
+        tmp_path / "p",
+        "--nrrd",
+        "--dicom-seg",
+        "--device",
+        "cpu",
+    ]
+    code, _, err = run(capsys, *words)
+    assert code == 0, err
+    label = nifti.read(tmp_path / "p/scan.nii.gz")
+    assert (nrrd.read(tmp_path / "p/scan.seg.nrrd", {}).array == label.array).all()
+    assert (tmp_path / "p/scan.seg.dcm").exists()
+    shutil.copytree(tmp_path / "p", tmp_path / "labels")
+    assert run(capsys, "evaluate", tmp_path / "p", tmp_path / "labels")[0] == 0
+    words[2] = scans / "imagesTs"
+    code, _, err = run(capsys, *words)
+    assert code == 1
+    assert "is no DICOM series" in err
+    code, _, err = run(capsys, *words[:6], "--codes", tmp_path / "codes.json")
+    assert code == 1
+    assert "--codes" in err
 
 
 def test_the_training_path_needs_torch_and_numpy_alone():

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coranet.data.datasets.folder import scan_cases
-from coranet.data.writers.class_codes import ABNORMAL, PRIVATE, ClassCode, code_of, read_codes
+from coranet.data.writers.class_codes import ABNORMAL, CATEGORY, PRIVATE, SCT, ClassCode, code_of, read_codes
 from coranet.data.writers.dicom_seg import DicomSeg
 from coranet.errors import InputError
 from tests import dicoms
@@ -57,7 +57,7 @@ def places(voxels, affine):
 
 
 def places_by_hand(file, number):
-    """The same from the file alone, by its frames: pydicom reads tags and pixels, and the rest is the standard's equation."""
+    """The same from the file alone, by the standard's equation for each frame."""
     seg = pydicom.dcmread(file)
     shared = seg.SharedFunctionalGroupsSequence[0]
     across, down = np.reshape([*map(float, shared.PlaneOrientationSequence[0].ImageOrientationPatient)], (2, 3))
@@ -178,6 +178,20 @@ def test_what_cannot_be_referred_to_is_refused_before_any_work(tmp_path, monkeyp
 def test_common_names_have_codes_of_snomed(name, value, meaning):
     code = code_of(1, name, {})
     assert (code.value, code.scheme, code.meaning) == (value, "SCT", meaning)
+
+
+def test_codes_are_those_that_pydicom_knows_by_these_names():
+    from pydicom.sr.codedict import codes
+
+    known = {name: getattr(codes.SCT, name.title().replace(" ", ""), None) for name in SCT}
+    assert {name: SCT[name] for name, code in known.items() if code} == {
+        name: code.value for name, code in known.items() if code
+    }
+    assert [name for name, code in known.items() if not code] == [
+        *("left kidney", "left lung", "myocardium", "right kidney", "right lung")
+    ]
+    assert CATEGORY[0] == codes.cid7150.AnatomicalStructure.value
+    assert ABNORMAL[0] == codes.cid7150.MorphologicallyAbnormalStructure.value
 
 
 def test_other_names_have_private_codes():

@@ -1,6 +1,6 @@
 """What classes are called in DICOM: a code that all programs know, or a private one.
 
-A code has a value, a scheme and a meaning. Most are found by their name in the table that pydicom carries (SNOMED CT).
+A code has a value, a scheme and a meaning.
 """
 
 from __future__ import annotations
@@ -32,14 +32,52 @@ SHORT = {
 }
 """Names as the field has them."""
 SCT = {
-    "myocardium": ("74281007", "Myocardium"),
-    "left kidney": ("18639004", "Left kidney"),
-    "right kidney": ("9846003", "Right kidney"),
-    "left lung": ("44029006", "Left lung"),
-    "right lung": ("3341006", "Right lung"),
+    "adrenal gland": "23451007",
+    "aorta": "15825003",
+    "bladder": "89837001",
+    "bone": "272673000",
+    "brain": "12738006",
+    "colon": "71854001",
+    "cyst": "367643001",
+    "duodenum": "38848004",
+    "edema": "79654002",
+    "esophagus": "32849002",
+    "eye": "81745001",
+    "femur": "71341001",
+    "gallbladder": "28231008",
+    "heart": "80891009",
+    "hepatic vein": "8993003",
+    "hippocampus": "5366008",
+    "inferior vena cava": "64131007",
+    "kidney": "64033007",
+    "left atrium": "82471001",
+    "left kidney": "18639004",
+    "left lung": "44029006",
+    "left ventricle": "87878005",
+    "lesion": "52988006",
+    "liver": "10200004",
+    "lung": "39607008",
+    "myocardium": "74281007",
+    "necrosis": "6574001",
+    "pancreas": "15776009",
+    "portal vein": "32764006",
+    "prostate": "41216001",
+    "right atrium": "73829009",
+    "right kidney": "9846003",
+    "right lung": "3341006",
+    "right ventricle": "53085002",
+    "skin": "39937001",
+    "spinal cord": "2748008",
+    "spleen": "78961009",
+    "stomach": "69695003",
+    "thyroid": "69748006",
+    "trachea": "44567001",
+    "tumor": "108369006",
+    "uterus": "35039007",
+    "vertebra": "51282000",
 }
-"""Those that pydicom's table has not."""
-ABNORMALITIES = ("tumor", "lesion", "edema", "necrosis", "cyst", "neoplasm")
+"""Codes of SNOMED CT. Not by any name there: "anterior" is a word for a place, and no part of a body."""
+ABNORMALITIES = ("tumor", "lesion", "edema", "necrosis", "cyst")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,20 +98,8 @@ def code_of(value: int, name: str, own: Mapping[str, ClassCode]) -> ClassCode:
     plain = re.sub(r"^(.*) (left|right)$", r"\2 \1", SHORT.get(plain, plain))
     category = ABNORMAL if plain in ABNORMALITIES else CATEGORY
     if plain in SCT:
-        return ClassCode(value=SCT[plain][0], scheme="SCT", meaning=SCT[plain][1], category=category)
-    if found := _in_pydicom(plain):
-        return ClassCode(value=found[0], scheme="SCT", meaning=found[1], category=category)
+        return ClassCode(value=SCT[plain], scheme="SCT", meaning=plain.capitalize(), category=category)
     return ClassCode(value=f"class-{value}", scheme=PRIVATE, meaning=name.strip()[:64] or f"class {value}")
-
-
-def _in_pydicom(plain: str) -> tuple[str, str] | None:
-    """Value and meaning of a name in the table of SNOMED codes."""
-    from pydicom.sr.codedict import codes
-
-    keyword = plain.title().replace(" ", "")
-    known = keyword in codes.SCT.dir(f"^{keyword}$") if keyword else False
-    found = getattr(codes.SCT, keyword) if known else None
-    return (str(found.value), str(found.meaning)) if found else None
 
 
 def read_codes(file: Path) -> dict[str, ClassCode]:

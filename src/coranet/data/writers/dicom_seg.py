@@ -68,6 +68,8 @@ class DicomSeg:
         library = _library()
         files = list(dict.fromkeys(one.file for one in stack.slices))
         headers = [header_of(file) for file in files]
+        for header in headers:  # highdicom asks for it, and not every scanner states it
+            header.setdefault("SliceThickness", f"{np.linalg.norm(stack.step):.6g}")
         return library.seg.Segmentation(
             source_images=headers,
             pixel_array=_frames(stack, label, [int(one.get("NumberOfFrames") or 1) for one in headers]),
