@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from coranet.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from coranet.engine.prediction.trained import Trained
@@ -41,14 +42,34 @@ def train(data: Path | str, out: Path | str, *, resume: bool = False, progress: 
         )
 
 
-def load(run: Path | str, device: str | None = None, *, uncertainty: bool = True, trust: bool = False) -> Trained:
-    """A trained run, ready to predict; `trust` lets its own method run, where it has one: a Python file in its folder."""
+def load(
+    run: Path | str | Sequence[Path | str],
+    device: str | None = None,
+    *,
+    uncertainty: bool = True,
+    tta: bool = False,
+    largest_component: bool = False,
+    trust: bool = False,
+) -> Trained:
+    """A trained run, or several whose answers are averaged, ready to predict.
+
+    Args:
+        run: the folder of a run, or several.
+        device: cpu, cuda or cuda:1; a GPU if there is one.
+        uncertainty: whether to say what is uncertain.
+        tta: average over mirrored and turned copies, as far as the run was trained on such.
+        largest_component: keep only the largest connected part of each class.
+        trust: let the run's own method run, where it has one: a Python file in its folder.
+    """
     from pathlib import Path
 
     from coranet.engine.prediction.trained import Trained
     from coranet.runs.device import find_device
 
-    return Trained.load(Path(run), find_device(device), uncertainty=uncertainty, trust=trust)
+    folders = [Path(one) for one in ([run] if isinstance(run, Path | str) else run)]
+    return Trained.load(
+        folders, find_device(device), uncertainty=uncertainty, tta=tta, largest_component=largest_component, trust=trust
+    )
 
 
 def evaluate(predictions: Path | str, labels: Path | str, *, per_slice: bool = False) -> Scores:

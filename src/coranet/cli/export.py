@@ -38,12 +38,13 @@ class ExportVerb:
     def __call__(self) -> int:
         """Export."""
         from coranet.cli.show import say
+        from coranet.engine.prediction.loading import load_segmenter
         from coranet.engine.prediction.onnx_export import export
-        from coranet.engine.prediction.trained import read_segmenter, stride_of
+        from coranet.engine.prediction.predictor import stride_of
+        from coranet.engine.run import Run
 
-        run, segmenter = read_segmenter(
-            self.run, uncertainty=not self.no_uncertainty, best=self.best, trust=self.trust, say=say
-        )
+        run = Run.read(self.run, trust=self.trust)
+        segmenter = load_segmenter(self.run, run, uncertainty=not self.no_uncertainty, best=self.best, say=say)
         difference = export(run, segmenter, self.onnx, stride_of(run.data.window, self.stride))
         size = self.onnx.stat().st_size / 1e6
         say(f"Exported {size:.1f} MB: {self.onnx}, and {self.onnx.with_name('recipe.json')}")

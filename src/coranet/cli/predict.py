@@ -15,11 +15,9 @@ from coranet.errors import InputError
 from coranet.locks import owned
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from coranet.data.writers import LabelWriter
-    from coranet.engine.prediction.recipe import Recipe
-    from coranet.engine.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +31,13 @@ class PredictVerb:
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The folder that `coranet train --out` made, or the FILE that `coranet export --onnx` wrote."""
-    scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCANS")]
+    """The folder that `coranet train --out` made. Of several, such as three seeds, the answers are averaged. Or the FILE
+    that `coranet export --onnx` wrote."""
+    scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...] SCANS")]
     """A scan (NIfTI, NRRD, HDF5, MATLAB, a picture, a folder of one DICOM series), or a folder of scans (_0000, _0001 for
     several channels)."""
+    more: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="", help_behavior_hint="")] = ()
+    """Of several folders the last one is SCANS."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Where predictions go."""
     dataset: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: a scan or scans)")] = (
@@ -73,6 +74,10 @@ class PredictVerb:
         tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the run's, or half a window)"),
     ] = None
     """Voxels between windows: three numbers for volumes (right, front, up), such as 16 16 4, two for slices."""
+    tta: bool = False
+    """Average over mirrored and turned copies of each scan: those kinds that the run was trained on, and no others."""
+    largest_component: bool = False
+    """Keep only the largest connected part of each class, touching corners included. What is removed is marked uncertain."""
     best: bool = False
     """Use the weights that did best on the run's validation cases instead of the last ones."""
     no_uncertainty: bool = False
@@ -97,22 +102,27 @@ class PredictVerb:
         from coranet.evaluation.sizes import odd_sizes
         from coranet.runs.device import find_device
 
+        folders = (self.run, self.scans, *self.more)
+        runs, scans = folders[:-1], folders[-1]
         trained = Trained.load(
-            self.run,
+            runs,
             find_device(self.device),
             uncertainty=not self.no_uncertainty,
             stride=self.stride,
             best=self.best,
+            tta=self.tta,
+            largest_component=self.largest_component,
             trust=self.trust,
             say=say,
         )
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
-        say(f"A network of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
+        which = "A network" if len(runs) == 1 else f"{len(runs)} networks, averaged,"
+        say(f"{which} of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
         with owned(self.out), counting() as on_progress:
             sizes = trained.predict_files(
-                self.scans,
+                scans,
                 self.out,
-                only=self._chosen(trained.run),
+                only=trained.listed(self.only) if self.only else None,
                 probabilities=self.probabilities,
                 masks=self.masks,
                 scores=self.scores,
@@ -126,18 +136,6 @@ class PredictVerb:
         for sentence in odd_sizes(sizes, trained.run.data.volumes):
             say(sentence)
         return 0
-
-    def _chosen(self, run: Run | Recipe) -> Collection[str] | None:
-        """The cases that are asked for; None is all."""
-        if self.only is None:
-            return None
-        split = getattr(run, "split", None)
-        if split is None:
-            raise InputError(
-                f"--only {self.only}: an exported network knows no split. Leave --only away, or give the run."
-            )
-        cases: Collection[str] = getattr(split, self.only)
-        return cases
 
     def _writers(self, classes: Mapping[int, str]) -> list[LabelWriter]:
         """Of the further formats that are asked for."""

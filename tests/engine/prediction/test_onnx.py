@@ -10,11 +10,12 @@ import pytest
 import torch
 
 import coranet
+from coranet.engine.checkpoint import warn
+from coranet.engine.prediction.loading import load_segmenter
 from coranet.engine.prediction.onnx_export import export
 from coranet.engine.prediction.onnx_network import open_network
 from coranet.engine.prediction.predictor import Predictor
 from coranet.engine.prediction.recipe import STEPS
-from coranet.engine.prediction.trained import read_segmenter
 from coranet.engine.run import Accel, Run
 from coranet.errors import InputError
 from coranet.feed.windows import Patches, Slices
@@ -29,7 +30,8 @@ runtime = pytest.importorskip("onnxruntime")
 def file(finished, tmp_path_factory):
     """The run of all tests, exported."""
     path = tmp_path_factory.mktemp("travel") / "net.onnx"
-    run, segmenter = read_segmenter(finished, uncertainty=True, best=False, trust=False)
+    run = Run.read(finished)
+    segmenter = load_segmenter(finished, run, uncertainty=True, best=False, say=warn)
     assert export(run, segmenter, path) < 1e-5
     return path
 
@@ -143,7 +145,8 @@ def test_what_is_drawn_at_random_stays_at_home(finished, tmp_path, estimator):
 
 
 def test_a_folder_has_one_recipe(finished, file, tmp_path):
-    run, segmenter = read_segmenter(finished, uncertainty=True, best=False, trust=False)
+    run = Run.read(finished)
+    segmenter = load_segmenter(finished, run, uncertainty=True, best=False, say=warn)
     shutil.copytree(file.parent, tmp_path / "there")
     with pytest.raises(InputError, match=r"belongs to net.onnx already\. Export into a folder of its own"):
         export(run, segmenter, tmp_path / "there/other.onnx")
@@ -213,7 +216,7 @@ def test_files_of_strangers_are_refused_in_one_sentence(file, scans, tmp_path, d
 def test_what_a_file_has_not_is_said(file, monkeypatch):
     from coranet.engine.prediction.trained import Trained
 
-    with pytest.raises(InputError, match="holds one set of weights"):
+    with pytest.raises(InputError, match="answers alone, with its own weights"):
         Trained.load(file, torch.device("cpu"), best=True)
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     with pytest.raises(InputError, match=r"need onnxruntime\. Install it: pip install 'coranet\[onnx\]'"):

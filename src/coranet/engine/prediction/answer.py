@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coranet.data.connected import keep_largest
 from coranet.data.readers.nifti import write
 from coranet.geometry import Geometry
 
@@ -27,6 +28,12 @@ class Answer:
     """`(K, x, y, z)`, where they were asked for."""
     masks: Mapping[str, NDArray[np.uint8]]
     """What else the method can show, such as its conservative and radical label maps."""
+
+    def largest(self) -> Answer:
+        """With the largest connected part of each class alone. What is removed is uncertain: a person should see it."""
+        label = keep_largest(self.label)
+        uncertain = None if self.uncertain is None else self.uncertain | (label != self.label).astype(np.uint8)
+        return replace(self, label=label, uncertain=uncertain)
 
     def write(self, out: Path, case: str, geometry: Geometry, *, flat: bool = False, masks: bool = False) -> None:
         """To `<case>.nii.gz` and, for each further map there is, `<case>_<map>.nii.gz`.

@@ -12,7 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from coranet.engine.prediction.predictor import Predictor, stride_of
 from coranet.engine.prediction.recipe import Recipe
+from coranet.engine.run import Accel
 from coranet.errors import InputError, one_line
 from coranet.methods import Segmenter
 from coranet.types import Prediction
@@ -100,3 +102,10 @@ def open_network(file: Path, *, uncertainty: bool = True) -> tuple[Recipe, OnnxS
     net = OnnxNetwork(file, recipe.channels, recipe.outputs)
     reader = (recipe if uncertainty else replace(recipe, estimator=None)).reader_of(net)
     return recipe, OnnxSegmenter(net, reader.estimator, reader)
+
+
+def load_network(file: Path, *, uncertainty: bool, stride: tuple[int, ...] | None) -> tuple[Recipe, Predictor]:
+    """The recipe of a file, and what predicts by it, with its own stride where none is asked for."""
+    recipe, segmenter = open_network(file, uncertainty=uncertainty)
+    steps = recipe.stride if stride is None else stride_of(recipe.window, stride)
+    return recipe, Predictor(segmenter, recipe.window, Accel(), steps, sum(recipe.outputs.values()))

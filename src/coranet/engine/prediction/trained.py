@@ -1,4 +1,4 @@
-"""A finished run, ready to predict: arrays or files in, labels and uncertainty out, on the input's own grid."""
+"""Finished runs, ready to predict: arrays or files in, labels and uncertainty out, on the input's own grid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from coranet.data.datasets.folder import scan_cases
 from coranet.data.grid import Grid
 from coranet.data.prepare.cases import (
     Preparation,
-    plan,
     prepare_case,
     restore_labels,
     restore_probabilities,
@@ -27,74 +26,89 @@ from coranet.data.readers.in_memory import volumes_of
 from coranet.data.store import Store
 from coranet.data.writers import LabelWriter
 from coranet.engine import checkpoint
-from coranet.engine.allowance import make_networks
 from coranet.engine.codec import decode
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.prediction.answer import Answer
 from coranet.engine.prediction.assembly import assemble
-from coranet.engine.prediction.onnx_network import open_network
-from coranet.engine.prediction.predictor import Predictor, settle
+from coranet.engine.prediction.loading import load_predictor, read_fitting
+from coranet.engine.prediction.onnx_network import load_network
+from coranet.engine.prediction.predictor import Predictor
 from coranet.engine.prediction.recipe import Recipe
+from coranet.engine.prediction.scan_check import check_scan
 from coranet.engine.prediction.scan_list import list_scans
-from coranet.engine.run import Accel, Run
+from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.feed.batches import mix
-from coranet.feed.windows import Window
 from coranet.files import make_folder
 from coranet.geometry import Geometry
-from coranet.methods import Segmenter
 from coranet.nets import count_parameters
-from coranet.ops.tiling import check_stride
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A run's settings, or the recipe of an exported network, and the network."""
+    """Finished runs, or the recipe of an exported network, and their networks."""
 
-    run: Run | Recipe
+    runs: tuple[Run | Recipe, ...]
+    """One, or several runs that answer together."""
     predictor: Predictor
     device: torch.device
+    largest_component: bool = False
+    """Keep only the largest connected part of each class."""
 
     @classmethod
     def load(
         cls,
-        folder: Path,
+        folders: Path | Sequence[Path],
         device: torch.device,
         *,
         uncertainty: bool = True,
         stride: tuple[int, ...] | None = None,
         best: bool = False,
+        tta: bool = False,
+        largest_component: bool = False,
         trust: bool = False,
         say: checkpoint.Say = checkpoint.warn,
     ) -> Trained:
-        """From a run folder, or from a file that `coranet export` made.
+        """From a run folder or several, or from a file that `coranet export` made.
 
         Args:
-            folder: that `coranet train` made, or the file.
+            folders: that `coranet train` made. Of several, which must be of one form, soft maps are averaged. Or the file.
             device: to predict on.
             uncertainty: load what is needed to say what is uncertain.
             stride: voxels between windows; the run's own where none is given.
             best: the weights that did best on validation cases instead of the last ones.
+            tta: average over mirrored and turned copies, as far as training showed such (`average.symmetries`).
+            largest_component: keep only the largest connected part of each class; what is removed becomes uncertain.
             trust: let the run's own method run, where it has one: a Python file in its folder.
             say: who is told of weights without checksums.
         """
-        if folder.suffix == ".onnx":
-            return cls._of_onnx(folder, uncertainty=uncertainty, stride=stride, best=best)
-        run, segmenter = read_segmenter(folder, uncertainty=uncertainty, best=best, trust=trust, say=say)
-        torch.backends.cudnn.allow_tf32 = False
-        settle(segmenter.net.eval(), run.accel, device)
-        steps = stride_of(run.data.window, stride)
-        return cls(run, Predictor(segmenter, run.data.window, run.accel, steps, 4 * run.classes), device)
+        folders = [folders] if isinstance(folders, Path) else folders
+        if exported := [file for file in folders if file.suffix == ".onnx"]:
+            if len(folders) > 1 or best or tta:
+                raise InputError(
+                    f"{exported[0]}: answers alone, with its own weights. Leave --best, --tta and other runs away."
+                )
+            recipe, predictor = load_network(exported[0], uncertainty=uncertainty, stride=stride)
+            return cls((recipe,), predictor, torch.device("cpu"), largest_component)
+        runs = read_fitting(folders, trust=trust)
+        predictor = load_predictor(runs, device, uncertainty=uncertainty, stride=stride, best=best, tta=tta, say=say)
+        return cls(tuple(runs.values()), predictor, device, largest_component)
 
-    @classmethod
-    def _of_onnx(cls, file: Path, *, uncertainty: bool, stride: tuple[int, ...] | None, best: bool) -> Trained:
-        """From a file that `coranet export` made, on the CPU."""
-        if best:
-            raise InputError(f"{file}: holds one set of weights. Leave --best away, or export the run with it.")
-        recipe, segmenter = open_network(file, uncertainty=uncertainty)
-        steps = recipe.stride if stride is None else stride_of(recipe.window, stride)
-        predictor = Predictor(segmenter, recipe.window, Accel(), steps, sum(recipe.outputs.values()))
-        return cls(recipe, predictor, torch.device("cpu"))
+    @property
+    def run(self) -> Run | Recipe:
+        """The first, which says of what form scans are."""
+        return self.runs[0]
+
+    def listed(self, part: str) -> tuple[str, ...]:
+        """The cases that every run's split lists as `labelled`, `unlabelled`, `val` or `test`."""
+        lists: list[tuple[str, ...]] = [getattr(run.split, part) for run in self.runs if isinstance(run, Run)]
+        if not lists:
+            raise InputError(f"--only {part}: an exported network knows no split. Leave --only away, or give the run.")
+        if len(set(map(frozenset, lists))) > 1:
+            raise InputError(
+                f"--only {part}: the runs were trained with different splits. Predict all scans, or name runs of one split."
+            )
+        return lists[0]
 
     @property
     def parameters(self) -> int:
@@ -138,16 +152,8 @@ class Trained:
         self, volumes: Sequence[Volume], *, probabilities: bool = False, scores: bool = False
     ) -> Answer:
         """Of a scan's channels."""
-        if len(volumes) != self.run.data.channels:
-            raise InputError(f"The run was trained on {self.run.data.channels} channels; the scan has {len(volumes)}.")
-        window = self.run.data.window
-        if not window.takes(volumes[0].geometry.shape):
-            raise InputError(
-                f"{volumes[0].path or 'The image'}: is one voxel thin, and the run was trained on volumes. "
-                "Predict it with a run of --dims 2, or give the whole volume."
-            )
-        settings = decode(Preparation, self.run.data.preparation, "preparation")
-        self._check_extent(volumes[0], settings)
+        window, settings = self.run.data.window, decode(Preparation, self.run.data.preparation, "preparation")
+        check_scan(self.run.data, volumes, settings)
         with memory_for("this scan", "Predict it with --no-uncertainty, on a smaller grid, or on a larger machine."):
             prepared = prepare_case(volumes, None, settings)
             resampled = any(scale != 1 for scale in prepared.grid.scale)
@@ -159,20 +165,22 @@ class Trained:
             label, uncertain, soft = whole.pop("label"), whole.pop("uncertain", None), whole.pop("probabilities", None)
             score = whole.pop("score", None)
             shares = None if soft is None else restore_probabilities(window.join(soft), prepared.grid)
-            return Answer(
+            answer = Answer(
                 label=restored(label) if shares is None else shares.argmax(axis=0).astype(np.uint8),
                 uncertain=None if uncertain is None else restored(uncertain),
                 score=None if score is None else restore_score(window.join(score), prepared.grid),
                 probabilities=shares if probabilities else None,
                 masks={name: restored(mask) for name, mask in whole.items()},
             )
+            return answer.largest() if self.largest_component else answer
 
     def predict_prepared(self, image: NDArray[np.float32]) -> Answer:
         """Of a prepared scan `(C, X, Y, Z)`, on the store's own grid."""
         with memory_for("this case", "Predict it on a larger machine."):
             whole = {name: self.run.data.window.join(mask) for name, mask in self._whole(image).items()}
         label, uncertain = whole.pop("label"), whole.pop("uncertain", None)
-        return Answer(label=label, uncertain=uncertain, score=None, probabilities=None, masks=whole)
+        answer = Answer(label=label, uncertain=uncertain, score=None, probabilities=None, masks=whole)
+        return answer.largest() if self.largest_component else answer
 
     def predict_store(
         self,
@@ -202,19 +210,6 @@ class Trained:
         with torch.random.fork_rng(gpus):
             torch.manual_seed(mix(self.run.seed, "predict"))
             return assemble(self.predictor, images, self.device, soft=soft, scores=scores)
-
-    def _check_extent(self, volume: Volume, settings: Preparation) -> None:
-        """A run may come from anyone, and must not blow a scan up to what fills memory."""
-        name, size = volume.path or "The image", self.run.data.window.size
-        try:
-            shape = plan(volume.geometry, settings).shape
-        except InputError as error:
-            raise InputError(f"{name}: cannot be brought to the run's grid, as {error}") from error
-        if prod(size) > max(2**22, 64 * prod(shape)):
-            raise InputError(
-                f"{name}: is {' x '.join(map(str, shape))} voxels on the run's grid, far too small for its windows of "
-                f"{' x '.join(map(str, size))}. Use a run of smaller windows (--patch)."
-            )
 
     def predict_files(
         self,
@@ -274,30 +269,3 @@ class Trained:
         return {
             name: float(voxels[value] * prod(geometry.spacing)) / 1000 for value, name in self.classes.items() if value
         }
-
-
-def read_segmenter(
-    folder: Path, *, uncertainty: bool, best: bool, trust: bool, say: checkpoint.Say = checkpoint.warn
-) -> tuple[Run, Segmenter]:
-    """A run and what predicts with its weights, on the CPU as they were stored; arguments as of `Trained.load`."""
-    run = Run.read(folder, trust=trust)
-    source = folder / (checkpoint.BEST if best else checkpoint.LAST)
-    if best and not source.exists():
-        raise InputError(f"{folder}: has no best weights: it was trained without validation cases. Use the last ones.")
-    content = checkpoint.load(source, torch.device("cpu"), {"nets": dict}, run=run.identity, say=say)
-    nets = make_networks(run, source)
-    checkpoint.load_weights(nets, content["nets"], source)
-    return run, run.method.segmenter(nets, uncertainty=uncertainty)
-
-
-def stride_of(window: Window, asked: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """The stride that was asked for, or the run's own; None is half a window."""
-    if asked is None:
-        return window.stride
-    if len(asked) != window.dims:
-        raise InputError(
-            f"--stride {' '.join(map(str, asked))}: the run was trained in {window.dims}D, on {window.images}, and takes "
-            f"{window.dims} numbers. Give as many, or use a run of --dims {len(asked)}."
-        )
-    check_stride(asked, window.size)
-    return asked
