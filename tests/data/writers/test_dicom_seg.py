@@ -119,12 +119,13 @@ def test_segments_name_their_slices_and_say_what_they_are(tmp_path):
 
 def test_simpleitk_opens_it_too(tmp_path):
     library = pytest.importorskip("SimpleITK")
-    case, volume, _ = series(tmp_path / "scan")
-    label = np.zeros((9, 7, 5), np.uint8)
+    shape = (8, 7, 5)  # whole bytes: of a last one that is not full GDCM leaves pixels as it finds them in memory
+    case, volume, _ = series(tmp_path / "scan", shape)
+    label = np.zeros(shape, np.uint8)
     label[2:5, 1:4] = 1
     DicomSeg({0: "background", 1: "LV"}).write(tmp_path, case, label, volume.geometry)
     image = library.ReadImage(str(tmp_path / "scan.seg.dcm"))
-    assert image.GetSize() == (9, 7, 5)
+    assert image.GetSize() == shape
     array = library.GetArrayFromImage(image).transpose(2, 1, 0) > 0
     np.testing.assert_array_equal(array, label > 0)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,9 @@ from coranet.files import make_folder
 from coranet.geometry import Geometry
 from coranet.nets import count_parameters
 
+Draw = Callable[[Volume, NDArray[np.uint8], NDArray[np.uint8] | None, Mapping[int, str]], bytes]
+"""From a scan, its label map, what is uncertain and the names of classes to a picture as PNG."""
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -54,6 +58,8 @@ class Trained:
     device: torch.device
     largest_component: bool = False
     """Keep only the largest connected part of each class."""
+    draw: Draw | None = None
+    """Makes a picture of what `predict` says, when a notebook shows it."""
 
     @classmethod
     def load(
@@ -130,7 +136,7 @@ class Trained:
         spacing: Sequence[float] | None = None,
         axes: str | None = None,
     ) -> Answer:
-        """Of a scan: a file in any format that is read, an image of nibabel or SimpleITK, or an array and where it lies.
+        """Of a scan: a file, an image of nibabel, SimpleITK or MONAI, or an array and where it lies.
 
         Args:
             image: a file, of several channels any one of them; an image, or a list with one for each channel; or an array
@@ -146,7 +152,10 @@ class Trained:
             volumes = [image.read() for image in case.images]
         else:
             volumes = volumes_of(image, self.run.data.channels, affine=affine, spacing=spacing, axes=axes)
-        return self.predict_volumes(volumes, probabilities=True, scores=True)
+        answer = self.predict_volumes(volumes, probabilities=True, scores=True)
+        if self.draw is None:
+            return answer
+        return replace(answer, picture=partial(self.draw, volumes[0], answer.label, answer.uncertain, self.classes))
 
     def predict_volumes(
         self, volumes: Sequence[Volume], *, probabilities: bool = False, scores: bool = False
