@@ -54,22 +54,31 @@ def load(
     """A trained run, or several whose answers are averaged, ready to predict.
 
     Args:
-        run: the folder of a run, or several.
+        run: the folder of a run, or several; or a file that `coranet export` wrote.
         device: cpu, cuda or cuda:1; a GPU if there is one.
         uncertainty: whether to say what is uncertain.
         tta: average over mirrored and turned copies, as far as the run was trained on such.
         largest_component: keep only the largest connected part of each class.
         trust: let the run's own method run, where it has one: a Python file in its folder.
     """
+    from dataclasses import replace
     from pathlib import Path
 
     from coranet.engine.prediction.trained import Trained
     from coranet.runs.device import find_device
 
     folders = [Path(one) for one in ([run] if isinstance(run, Path | str) else run)]
-    return Trained.load(
+    trained = Trained.load(
         folders, find_device(device), uncertainty=uncertainty, tta=tta, largest_component=largest_component, trust=trust
     )
+    return replace(trained, draw=_draw)
+
+
+def _draw(*said: Any) -> bytes:
+    """What a notebook shows of a prediction; matplotlib is imported when it does."""
+    from coranet.report.answer_picture import answer_png
+
+    return answer_png(*said)
 
 
 def evaluate(predictions: Path | str, labels: Path | str, *, per_slice: bool = False) -> Scores:

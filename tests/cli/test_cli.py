@@ -16,9 +16,10 @@ import coranet
 from coranet.cli import OPEN, VERBS, main
 from coranet.cli.parsing import option_fields
 from coranet.cli.prepare import settings_fields
-from coranet.data.readers import nifti
+from coranet.data.readers import nifti, nrrd
 from coranet.engine.run import Run
 from coranet.runs.options import Options
+from tests import dicoms
 
 
 def run(capsys, *arguments):
@@ -38,6 +39,73 @@ def test_help_names_every_verb_and_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert all(verb in done.stdout for verb in VERBS)
+
+
+ORDER = (
+    *("demo", "doctor", "prepare", "split", "train", "status", "calibrate", "predict", "next", "review", "evaluate"),
+    *("report", "export", "compare", "methods", "reproduce"),
+)
+"""The order in which one needs verbs: those there are, and where others are to go."""
+
+
+def test_verbs_are_shown_in_the_order_in_which_one_needs_them(capsys):
+    assert list(VERBS) == [verb for verb in ORDER if verb in VERBS]
+    _, out, _ = run(capsys, "--help")
+    shown = re.findall(r"^\W*coranet (\w+) ", out, re.MULTILINE)
+    assert shown == [verb for verb in VERBS if verb in shown]
+    assert {"doctor", "train", "predict", "export"} <= set(shown)
+
+
+def test_an_exported_network_predicts_as_its_run(capsys, finished, scans, tmp_path):
+    pytest.importorskip("onnxruntime")
+    code, out, err = run(capsys, "export", finished, "--onnx", tmp_path / "there/net.onnx")
+    assert (code, out) == (0, "")
+    assert re.search(r"Exported 0\.\d MB: .*net.onnx, and .*recipe.json", err)
+    assert "differ by" in err
+    for network, folder in ((finished, "run"), (tmp_path / "there/net.onnx", "file")):
+        words = ("predict", network, scans / "imagesTs", "--out", tmp_path / folder, "--device", "cpu", "--masks")
+        assert run(capsys, *words)[0] == 0
+    files = sorted(file.name for file in (tmp_path / "run").iterdir())
+    assert sorted(file.name for file in (tmp_path / "file").iterdir()) == files
+    for name in files:
+        ours, theirs = (nifti.read(tmp_path / folder / name) for folder in ("run", "file"))
+        assert (ours.array == theirs.array).all()
+    words = ("predict", tmp_path / "there/net.onnx", scans, "--out", tmp_path / "x", "--only", "val")
+    code, _, err = run(capsys, *words)
+    assert code == 1
+    assert "an exported network knows no split" in err
+
+
+def test_label_maps_in_formats_of_other_programs(capsys, finished, scans, tmp_path):
+    pytest.importorskip("highdicom")
+    volume = nifti.read(scans / "imagesTs/phantom_007_0000.nii.gz")
+    grey = (1000 * volume.array / volume.array.max()).astype("int16")
+    dicoms.write_series(tmp_path / "scan", grey, StudyInstanceUID="1.2.8", FrameOfReferenceUID="1.2.9")
+    words = [
+        "predict",
+        finished,
+        tmp_path / "scan",
+        "--out",
+        tmp_path / "p",
+        "--nrrd",
+        "--dicom-seg",
+        "--device",
+        "cpu",
+    ]
+    code, _, err = run(capsys, *words)
+    assert code == 0, err
+    label = nifti.read(tmp_path / "p/scan.nii.gz")
+    assert (nrrd.read(tmp_path / "p/scan.seg.nrrd", {}).array == label.array).all()
+    assert (tmp_path / "p/scan.seg.dcm").exists()
+    shutil.copytree(tmp_path / "p", tmp_path / "labels")
+    assert run(capsys, "evaluate", tmp_path / "p", tmp_path / "labels")[0] == 0
+    words[2] = scans / "imagesTs"
+    code, _, err = run(capsys, *words)
+    assert code == 1
+    assert "is no DICOM series" in err
+    code, _, err = run(capsys, *words[:6], "--codes", tmp_path / "codes.json")
+    assert code == 1
+    assert "--codes" in err
 
 
 def test_the_training_path_needs_torch_and_numpy_alone():

@@ -43,6 +43,7 @@ def commands(scans, run, out, cache):
         "evaluate": ["evaluate", scans / "labelsTs", scans / "labelsTs", "--out", out / "scores.csv"],
         "compare": ["compare", scans, "--methods", "supervised", "--seeds", 1, "--out", out / "compare", *small],
         "reproduce": ["reproduce", "fig2", "--short", "--out", out / "paper", "--cache", cache, "--device", "cpu"],
+        "export": ["export", run, "--onnx", out / "net.onnx"],
         "report": ["report", run, "--out", out / "page"],
         "methods": ["methods", "supervised"],
     }

@@ -19,6 +19,7 @@ from coranet.cli.demo import DemoVerb
 from coranet.cli.doctor import DoctorVerb
 from coranet.cli.ending import exit_status
 from coranet.cli.evaluate import EvaluateVerb
+from coranet.cli.export import ExportVerb
 from coranet.cli.methods import MethodsVerb
 from coranet.cli.next_scans import NextVerb
 from coranet.cli.parsing import REGISTRY
@@ -52,11 +53,13 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "predict": PredictVerb,
     "next": NextVerb,
     "evaluate": EvaluateVerb,
-    "compare": CompareVerb,
-    "reproduce": ReproduceVerb,
     "report": ReportVerb,
+    "export": ExportVerb,
+    "compare": CompareVerb,
     "methods": MethodsVerb,
+    "reproduce": ReproduceVerb,
 }
+"""In the order in which one needs them: look, train, use, pass on; then what researchers ask."""
 
 ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and see what is uncertain.
 
@@ -68,8 +71,9 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions, worst first
     coranet next RUN SCANS                        which scans to label next, and why
     coranet evaluate FOLDER LABELS                honest scores
-    coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
     coranet report RUN                            a page of any run, of several, or of a comparison
+    coranet export RUN --onnx FILE                the network for those without PyTorch
+    coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
     coranet reproduce table9 --data SETS          a table or figure of the paper, made again
 """
 

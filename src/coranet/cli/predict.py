@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from coranet.cli.parsing import MaxGb
 from coranet.cli.stopping import until_stopped
 from coranet.data.budget import within_budget
+from coranet.errors import InputError
 from coranet.locks import owned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coranet.data.writers import LabelWriter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +32,8 @@ class PredictVerb:
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The folder that `coranet train --out` made. Of several, such as three seeds, the answers are averaged."""
+    """The folder that `coranet train --out` made. Of several, such as three seeds, the answers are averaged. Or the FILE
+    that `coranet export --onnx` wrote."""
     scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...] SCANS")]
     """A scan (NIfTI, NRRD, HDF5, MATLAB, a picture, a folder of one DICOM series), or a folder of scans (_0000, _0001 for
     several channels)."""
@@ -53,6 +60,15 @@ class PredictVerb:
     """Also write <case>_conservative.nii.gz and <case>_radical.nii.gz, where the method has them."""
     page: bool = False
     """Also write cases.html: pictures of all cases with contours and uncertainty, worst first, in one file."""
+    nrrd: bool = False
+    """Also write <case>.seg.nrrd, a segmentation of 3D Slicer with the names of classes."""
+    dicom_seg: bool = False
+    """Also write <case>.seg.dcm, a DICOM segmentation, where scans are DICOM series. Needs the extra coranet[dicom]."""
+    codes: Annotated[
+        Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: SNOMED CT by name, else private)")
+    ] = None
+    """Codes of classes for --dicom-seg: a JSON file such as {"LV": {"value": "87878005", "scheme": "SCT", "meaning": "Left
+    ventricle"}}."""
     stride: Annotated[
         tuple[int, ...] | None,
         tyro.conf.arg(metavar="X Y [Z]", help_behavior_hint="(default: the run's, or half a window)"),
@@ -112,24 +128,38 @@ class PredictVerb:
                 dataset=self.dataset,
                 gaps=self.allow_gaps,
                 series=self.series,
+                writers=self._writers(trained.classes),
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),
             )
             rows = judge_predictions(trained, found, self.out)
             if self.page:
-                self._write_page(trained.run.data.channels, list(found), trained.classes)
+                self._write_page(scans, trained.run.data.channels, list(found), trained.classes)
         say(f"Predicted {len(found)} scan{'s' if len(found) != 1 else ''}: {self.out}")
         for sentence in worst(rows, found):
             say(sentence)
         return 0
 
-    def _write_page(self, channels: int, cases: list[str], classes: dict[int, str]) -> None:
+    def _write_page(self, scans: Path, channels: int, cases: list[str], classes: dict[int, str]) -> None:
         from coranet.cli.show import say
         from coranet.engine.prediction.scan_list import list_scans
         from coranet.report.case_page import PAGE, write_case_page
 
         listed = list_scans(
-            self.scans, self.out, channels, only=cases, dataset=self.dataset, gaps=self.allow_gaps, series=self.series
+            scans, self.out, channels, only=cases, dataset=self.dataset, gaps=self.allow_gaps, series=self.series
         )
         objects = {value: name for value, name in classes.items() if value}
         page = write_case_page(self.out / PAGE, self.out, {case.name: case.images[0] for case in listed}, objects)
         say(f"Pictures: {page}")
+
+    def _writers(self, classes: Mapping[int, str]) -> list[LabelWriter]:
+        """Of the further formats that are asked for."""
+        from coranet.data.writers.class_codes import read_codes
+        from coranet.data.writers.dicom_seg import DicomSeg
+        from coranet.data.writers.seg_nrrd import SegNrrd
+
+        if self.codes is not None and not self.dicom_seg:
+            raise InputError(f"--codes {self.codes}: says codes for --dicom-seg. Give that too, or leave --codes away.")
+        writers: list[LabelWriter] = [SegNrrd(classes)] if self.nrrd else []
+        if self.dicom_seg:
+            writers.append(DicomSeg(classes, read_codes(self.codes) if self.codes else {}))
+        return writers

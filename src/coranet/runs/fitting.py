@@ -61,7 +61,7 @@ def calibrate_run(
         device = find_device(asked.device)
         use_threads(asked.threads, device, say)
         trained = Trained.load(asked.run, device, trust=asked.trust)
-        run = trained.run
+        run = trained.whole_run
         store, patients = _open(asked, run, on_progress)
         steps = asked.steps or run.train.steps
         splits = deal(run.split, patients, asked.folds, run.seed)

@@ -69,7 +69,8 @@ def next_scans(
     """
     if n < 1:
         raise InputError(f"-n {n}: at least one.")
-    known = {*trained.run.split.labelled, *trained.run.split.val}
+    split = trained.whole_run.split
+    known = {*split.labelled, *split.val}
     cases = {case.name: case for case in list_scans(scans, predictions, trained.run.data.channels)}
     wanted = {name: case for name, case in cases.items() if name not in known}
     if not wanted:

@@ -8,7 +8,7 @@ from math import isnan
 from pathlib import Path
 
 from coranet.engine.prediction.trained import Trained
-from coranet.engine.run import Run
+from coranet.engine.run import Data
 from coranet.evaluation.oddities import Usual
 from coranet.evaluation.quality import CASES, Quality, judge, why, write_qualities
 from coranet.metrics.case_facts import CaseFacts
@@ -17,14 +17,14 @@ NAMED = 5
 """Cases that are said; the file has all."""
 
 
-def usual_of(run: Run) -> Usual:
-    """What its training cases were like, as far as run.json tells."""
-    return Usual(sizes=run.data.volumes, places=run.data.places, looks=run.data.looks)
+def usual_of(data: Data) -> Usual:
+    """What training cases were like, as far as the run tells."""
+    return Usual(sizes=data.volumes, places=data.places, looks=data.looks)
 
 
 def judge_predictions(trained: Trained, found: Mapping[str, CaseFacts], out: Path) -> tuple[Quality, ...]:
     """Write `cases.csv` beside predictions; returns its rows, worst case first."""
-    rows = judge(found, usual_of(trained.run), trained.fitted.cases if trained.fitted else None)
+    rows = judge(found, usual_of(trained.run.data), trained.fitted.cases if trained.fitted else None)
     write_qualities(out, rows)
     return rows
 

@@ -110,7 +110,8 @@ def middle_of_heads(con: Tensor, rad: Tensor) -> Tensor:
 
 def as_pairs(logits: Tensor) -> Tensor:
     """`(B, 2 (K - 1), *S)` to `(B, 2, K - 1, *S)`: rest and object, for each object."""
-    return logits.view(len(logits), 2, -1, *logits.shape[2:])
+    pairs: Tensor = logits.unflatten(1, (2, -1))  # and no `len`, which an exported network would take for a constant
+    return pairs
 
 
 def object_masks(label: Tensor, objects: int) -> Tensor:

@@ -1,6 +1,7 @@
 """Predictions lie on the input's own grid, whatever that is, and carry what was asked for."""
 
 import sys
+from io import BytesIO
 
 import h5py
 import nibabel as nib
@@ -164,6 +165,33 @@ def test_a_real_image_of_simpleitk_is_predicted_as_its_file(trained, scans, tmp_
     turned_scan(scans, tmp_path / "scan.nii.gz", "ASR")
     image = library.ReadImage(str(tmp_path / "scan.nii.gz"))
     np.testing.assert_array_equal(trained.predict(image).label, trained.predict(tmp_path / "scan.nii.gz").label)
+
+
+@pytest.mark.parametrize("space", ["RAS", "LPS"])
+def test_a_tensor_of_monai_is_predicted_as_its_file(trained, scans, tmp_path, space):
+    library = pytest.importorskip("monai.data")
+    image = turned_scan(scans, tmp_path / "scan.nii.gz", "ASR")
+    affine = np.diag([-1.0, -1, 1, 1]) @ image.affine if space == "LPS" else image.affine
+    tensor = library.MetaTensor(torch.as_tensor(np.asarray(image.dataobj)[None].copy()), affine=affine)
+    tensor.meta["space"] = space
+    assert_same(trained.predict(tensor), trained.predict(tmp_path / "scan.nii.gz"))
+    with pytest.raises(InputError, match="says itself where it lies"):
+        trained.predict(tensor, affine=np.eye(4))
+
+
+@pytest.mark.parametrize("axes", ["RAS", "ASR", "LPI"])
+def test_an_answer_shows_itself_upright(trained, scans, tmp_path, axes):
+    turned_scan(scans, tmp_path / "scan.nii.gz", axes)
+    shown = trained.predict(tmp_path / "scan.nii.gz")._repr_png_()
+    straight = trained.predict(scans / "imagesTs/phantom_007_0000.nii.gz")._repr_png_()
+    pixels, expected = (np.asarray(Image.open(BytesIO(content)).convert("RGB")) for content in (shown, straight))
+    np.testing.assert_array_equal(pixels, expected)
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 50
+
+
+def test_an_answer_that_nobody_draws_shows_nothing(finished, scans):
+    trained = Trained.load(finished, torch.device("cpu"))
+    assert trained.predict(scans / "imagesTs/phantom_007_0000.nii.gz")._repr_png_() is None
 
 
 def test_an_array_that_does_not_say_where_it_lies_is_refused(trained, scans, tmp_path):

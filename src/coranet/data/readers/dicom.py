@@ -59,6 +59,11 @@ def look(path: Path, inside: Inside) -> Geometry:
     return _geometry(path, _stack(path, slices, inside)[0])
 
 
+def stack_of(path: Path, inside: Inside) -> Stack:
+    """The slices of such a volume in their places, for whoever writes beside them."""
+    return _stack(path, _alike_slices(path, inside), inside)[0]
+
+
 def _alike_slices(path: Path, inside: Inside) -> list[DicomSlice]:
     slices = _one_series(path, _all_slices(path), inside.get("series"))
     _check_alike(path, slices)

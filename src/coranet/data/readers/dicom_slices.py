@@ -104,6 +104,12 @@ def slices_of(file: Path) -> tuple[DicomSlice, ...]:
         return tuple(_slice(file, header, frame) for frame in range(count))
 
 
+def header_of(file: Path) -> Dataset:
+    """All that a file says but its pixels."""
+    with _reading(file):
+        return _opened(file, pixels=False)
+
+
 def fill_pixels(slices: Sequence[DicomSlice], into: NDArray[Any], places: Sequence[int]) -> None:
     """Write the grey levels of slices to their places in `into`, `(z, y, x)`, each file read once."""
     by_file: dict[Path, list[tuple[DicomSlice, int]]] = {}

@@ -1,4 +1,4 @@
-"""Scans that are in memory already: images of nibabel and SimpleITK, and arrays with a word on where they lie."""
+"""Scans that are in memory already: images of nibabel, SimpleITK and MONAI, and arrays with a word on where they lie."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def volumes_of(
     """The channels of a scan in memory, each with its place in the world.
 
     Args:
-        image: an image of nibabel or SimpleITK, an array `(x, y)`, `(x, y, z)` or `(C, x, y, z)`, or a list of images of
-            which each is a channel.
+        image: an image of nibabel or SimpleITK, a MetaTensor of MONAI, an array `(x, y)`, `(x, y, z)` or `(C, x, y, z)`, or
+            a list of images of which each is a channel.
         channels: how many there are.
         affine: of an array, `(4, 4)`, from its indices to millimetres to the right, front and up.
         spacing: of an array without an affine, in millimetres.
@@ -49,9 +49,11 @@ def volumes_of(
     """
     if isinstance(image, list | tuple):
         return [one for part in image for one in volumes_of(part, 1, affine=affine, spacing=spacing, axes=axes)]
-    placed = hasattr(image, "dataobj") or hasattr(image, "GetDirection")
+    placed = any(hasattr(image, name) for name in ("dataobj", "GetDirection", "affine"))
     if placed and any(given is not None for given in (affine, spacing, axes)):
         raise InputError("The image says itself where it lies. Leave out affine=, spacing= and axes=.")
+    if hasattr(image, "affine") and hasattr(image, "detach"):
+        return _from_monai(image)
     if hasattr(image, "dataobj"):
         frames = range(channels) if channels > 1 and len(image.shape) == 4 else (None,)
         if None not in frames and image.shape[3] != channels:
@@ -77,8 +79,15 @@ def _from_simpleitk(image: Any) -> list[Volume]:
     return [_volume(part.transpose(), _TO_RAS @ affine) for part in parts]
 
 
+def _from_monai(image: Any) -> list[Volume]:
+    """Of a MetaTensor, `(x, y, z)` or `(C, x, y, z)`; its world is RAS where it does not say LPS."""
+    affine = np.asarray(image.affine, np.float64)
+    lps = getattr(image, "meta", {}).get("space") == "LPS"
+    return _from_array(image.detach().cpu().numpy(), _TO_RAS @ affine if lps and affine.shape == (4, 4) else affine)
+
+
 def _from_array(
-    array: NDArray[Any], affine: ArrayLike | None, spacing: Sequence[float] | None, axes: str | None
+    array: NDArray[Any], affine: ArrayLike | None, spacing: Sequence[float] | None = None, axes: str | None = None
 ) -> list[Volume]:
     if not 2 <= array.ndim <= 4:
         raise InputError(f"An image has 2 axes, 3, or 4 with channels first; this one has {array.ndim}.")

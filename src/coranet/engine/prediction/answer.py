@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,12 @@ class Answer:
     """What else the method can show, such as its conservative and radical label maps."""
     facts: CaseFacts | None = None
     """What the case is like; None of a prepared scan."""
+    picture: Callable[[], bytes] | None = field(default=None, repr=False, compare=False)
+    """Draws it as PNG, where a person is to see it."""
+
+    def _repr_png_(self) -> bytes | None:
+        """How notebooks show it."""
+        return self.picture and self.picture()
 
     def largest(self) -> Answer:
         """With the largest connected part of each class alone. What is removed is uncertain: a person should see it."""

@@ -13,12 +13,11 @@ from coranet.engine import checkpoint
 from coranet.engine.allowance import make_networks
 from coranet.engine.codec import decode
 from coranet.engine.prediction.average import Average, Look, symmetries
-from coranet.engine.prediction.predictor import Predictor, settle
+from coranet.engine.prediction.predictor import Predictor, settle, stride_of
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.methods import Segmenter
 from coranet.ops.orientation import Orientation
-from coranet.ops.tiling import check_stride
 
 
 def read_fitting(folders: Sequence[Path], *, trust: bool) -> dict[Path, Run]:
@@ -66,11 +65,11 @@ def load_predictor(
 ) -> Predictor:
     """All runs' networks as one, on a device, with the first's arithmetic and stride."""
     first = next(iter(runs.values()))
-    stride = _stride_of(first, stride)
+    stride = stride_of(first.data.window, stride)
     looks: list[Look] = []
     for folder, run in runs.items():
         views = _views_of(run, folder) if tta else (Orientation(tuple(range(run.data.window.dims))),)
-        segmenter = _load_segmenter(folder, run, uncertainty=uncertainty, best=best, say=say)
+        segmenter = load_segmenter(folder, run, uncertainty=uncertainty, best=best, say=say)
         looks += [(segmenter, view) for view in views]
     segmenter = Average.of(looks)
     torch.backends.cudnn.allow_tf32 = False
@@ -78,7 +77,7 @@ def load_predictor(
     return Predictor(segmenter, first.data.window, first.accel, stride, 4 * first.classes)
 
 
-def _load_segmenter(folder: Path, run: Run, *, uncertainty: bool, best: bool, say: checkpoint.Say) -> Segmenter:
+def load_segmenter(folder: Path, run: Run, *, uncertainty: bool, best: bool, say: checkpoint.Say) -> Segmenter:
     """What a run predicts with, and its last weights, or those that did best on validation cases."""
     source = folder / (checkpoint.BEST if best else checkpoint.LAST)
     if best and not source.exists():
@@ -97,17 +96,3 @@ def _views_of(run: Run, folder: Path) -> tuple[Orientation, ...]:
             "away, or train with --set data.augment.flip=true."
         )
     return views
-
-
-def _stride_of(run: Run, asked: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """The stride that was asked for, or the run's own; None is half a window."""
-    window = run.data.window
-    if asked is None:
-        return window.stride
-    if len(asked) != window.dims:
-        raise InputError(
-            f"--stride {' '.join(map(str, asked))}: the run was trained in {window.dims}D, on {window.images}, and takes "
-            f"{window.dims} numbers. Give as many, or use a run of --dims {len(asked)}."
-        )
-    check_stride(asked, window.size)
-    return asked

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from coranet.engine.run import Accel
+from coranet.errors import InputError
 from coranet.feed.pools import Pool
 from coranet.feed.windows import Window
 from coranet.methods import Segmenter
 from coranet.nets import fuse
 from coranet.ops.confusion import dice_from_counts, overlap_counts
 from coranet.ops.passes import evaluating
-from coranet.ops.tiling import blend_parts, predict_windows, starts
+from coranet.ops.tiling import blend_parts, check_stride, predict_windows, starts
 from coranet.types import Prediction
 
 PART_BYTES = 2**31
@@ -50,6 +51,19 @@ def settle(net: nn.Module, accel: Accel, device: torch.device) -> None:
     for parameter in net.parameters():
         if parameter.ndim > 3 and parameter.shape[1] > 1:
             parameter.data = in_layout(parameter.data, accel)
+
+
+def stride_of(window: Window, asked: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The stride that was asked for, or the run's own; None is half a window."""
+    if asked is None:
+        return window.stride
+    if len(asked) != window.dims:
+        raise InputError(
+            f"--stride {' '.join(map(str, asked))}: the run was trained in {window.dims}D, on {window.images}, and takes "
+            f"{window.dims} numbers. Give as many, or use a run of --dims {len(asked)}."
+        )
+    check_stride(asked, window.size)
+    return asked
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,24 @@ from math import prod
 
 from coranet.data.prepare.cases import Preparation, plan
 from coranet.data.readers import Volume
-from coranet.engine.run import Run
+from coranet.engine.run import Data
 from coranet.errors import InputError
 
 
-def check_scan(run: Run, volumes: Sequence[Volume], settings: Preparation) -> None:
+def check_scan(data: Data, volumes: Sequence[Volume], settings: Preparation) -> None:
     """Refuse channels that do not fit a run, a thin volume, and one that the run's settings would make far too large.
 
     A run may come from anyone, and must not blow a scan up to what fills memory.
 
     Args:
-        run: what predicts.
+        data: what the run was trained on.
         volumes: the scan's channels.
         settings: the run's, by which the scan is prepared.
     """
-    first, window = volumes[0], run.data.window
+    first, window = volumes[0], data.window
     name = first.path or "The image"
-    if len(volumes) != run.data.channels:
-        raise InputError(f"The run was trained on {run.data.channels} channels; the scan has {len(volumes)}.")
+    if len(volumes) != data.channels:
+        raise InputError(f"The run was trained on {data.channels} channels; the scan has {len(volumes)}.")
     if not window.takes(first.geometry.shape):
         raise InputError(
             f"{name}: is one voxel thin, and the run was trained on volumes. "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from coranet.data.prepare.cases import (
 from coranet.data.readers import Volume
 from coranet.data.readers.in_memory import volumes_of
 from coranet.data.store import Store
+from coranet.data.writers import LabelWriter
 from coranet.engine import checkpoint
 from coranet.engine.codec import decode
 from coranet.engine.out_of_memory import memory_for
@@ -31,7 +33,9 @@ from coranet.engine.prediction.assembly import assemble
 from coranet.engine.prediction.case_reading import measured, read_case
 from coranet.engine.prediction.fitted import Fitted
 from coranet.engine.prediction.loading import load_predictor, read_fitting
+from coranet.engine.prediction.onnx_network import load_network
 from coranet.engine.prediction.predictor import Predictor
+from coranet.engine.prediction.recipe import Recipe
 from coranet.engine.prediction.scan_check import check_scan
 from coranet.engine.prediction.scan_list import list_scans
 from coranet.engine.run import Run
@@ -43,19 +47,24 @@ from coranet.nets import count_parameters
 from coranet.uncertainty.tally import Tally
 from coranet.uncertainty.wrongness import Wrongness
 
+Draw = Callable[[Volume, NDArray[np.uint8], NDArray[np.uint8] | None, Mapping[int, str]], bytes]
+"""From a scan, its label map, what is uncertain and the names of classes to a picture as PNG."""
+
 
 @dataclass(frozen=True)
 class Trained:
-    """Finished runs and their networks."""
+    """Finished runs, or the recipe of an exported network, and their networks."""
 
-    runs: tuple[Run, ...]
-    """One, or several that answer together."""
+    runs: tuple[Run | Recipe, ...]
+    """One, or several runs that answer together."""
     predictor: Predictor
     device: torch.device
     largest_component: bool = False
     """Keep only the largest connected part of each class."""
     fitted: Fitted | None = None
     """How far its uncertainty is to be believed, where that was fitted."""
+    draw: Draw | None = None
+    """Makes a picture of what `predict` says, when a notebook shows it."""
 
     @classmethod
     def load(
@@ -71,10 +80,10 @@ class Trained:
         trust: bool = False,
         say: checkpoint.Say = checkpoint.warn,
     ) -> Trained:
-        """From a run folder, or from several.
+        """From a run folder or several, or from a file that `coranet export` made.
 
         Args:
-            folders: that `coranet train` made. Of several, which must be of one form, soft maps are averaged.
+            folders: that `coranet train` made. Of several, which must be of one form, soft maps are averaged. Or the file.
             device: to predict on.
             uncertainty: load what is needed to say what is uncertain.
             stride: voxels between windows; the run's own where none is given.
@@ -84,7 +93,15 @@ class Trained:
             trust: let the run's own method run, where it has one: a Python file in its folder.
             say: who is told of weights without checksums.
         """
-        runs = read_fitting([folders] if isinstance(folders, Path) else folders, trust=trust)
+        folders = [folders] if isinstance(folders, Path) else folders
+        if exported := [file for file in folders if file.suffix == ".onnx"]:
+            if len(folders) > 1 or best or tta:
+                raise InputError(
+                    f"{exported[0]}: answers alone, with its own weights. Leave --best, --tta and other runs away."
+                )
+            recipe, predictor = load_network(exported[0], uncertainty=uncertainty, stride=stride)
+            return cls((recipe,), predictor, torch.device("cpu"), largest_component)
+        runs = read_fitting(folders, trust=trust)
         predictor = load_predictor(runs, device, uncertainty=uncertainty, stride=stride, best=best, tta=tta, say=say)
         # What was fitted holds for that run's own answers, and not for a mean of several.
         alone = next(iter(runs.items())) if uncertainty and len(runs) == 1 and not tta else None
@@ -92,22 +109,33 @@ class Trained:
         return cls(tuple(runs.values()), predictor, device, largest_component, fitted)
 
     @property
-    def run(self) -> Run:
+    def run(self) -> Run | Recipe:
         """The first, which says of what form scans are."""
         return self.runs[0]
 
+    @property
+    def whole_run(self) -> Run:
+        """The first, with its split and all its settings, which an exported network has left behind."""
+        if isinstance(self.run, Recipe):
+            raise InputError(f"{self.run.network}: is an exported network. Give the folder of the run it was made of.")
+        return self.run
+
     def listed(self, part: str) -> tuple[str, ...]:
         """The cases that every run's split lists as `labelled`, `unlabelled`, `val` or `test`."""
-        lists = {tuple(sorted(getattr(run.split, part))) for run in self.runs}
-        if len(lists) > 1:
+        lists: list[tuple[str, ...]] = [getattr(run.split, part) for run in self.runs if isinstance(run, Run)]
+        if not lists:
+            raise InputError(f"--only {part}: an exported network knows no split. Leave --only away, or give the run.")
+        if len(set(map(frozenset, lists))) > 1:
             raise InputError(
                 f"--only {part}: the runs were trained with different splits. Predict all scans, or name runs of one split."
             )
-        return tuple(getattr(self.run.split, part))
+        return lists[0]
 
     @property
     def parameters(self) -> int:
         """Of the network that predicts: without uncertainty, of the encoder and its main head alone."""
+        if isinstance(self.run, Recipe):
+            return self.run.parameters
         return count_parameters(self.predictor.segmenter.net)
 
     @property
@@ -123,7 +151,7 @@ class Trained:
         spacing: Sequence[float] | None = None,
         axes: str | None = None,
     ) -> Answer:
-        """Of a scan: a file in any format that is read, an image of nibabel or SimpleITK, or an array and where it lies.
+        """Of a scan: a file, an image of nibabel, SimpleITK or MONAI, or an array and where it lies.
 
         Args:
             image: a file, of several channels any one of them; an image, or a list with one for each channel; or an array
@@ -139,14 +167,17 @@ class Trained:
             volumes = [image.read() for image in case.images]
         else:
             volumes = volumes_of(image, self.run.data.channels, affine=affine, spacing=spacing, axes=axes)
-        return self.predict_volumes(volumes, probabilities=True, scores=True)
+        answer = self.predict_volumes(volumes, probabilities=True, scores=True)
+        if self.draw is None:
+            return answer
+        return replace(answer, picture=partial(self.draw, volumes[0], answer.label, answer.uncertain, self.classes))
 
     def predict_volumes(
         self, volumes: Sequence[Volume], *, probabilities: bool = False, scores: bool = False
     ) -> Answer:
         """Of a scan's channels."""
         window, settings = self.run.data.window, decode(Preparation, self.run.data.preparation, "preparation")
-        check_scan(self.run, volumes, settings)
+        check_scan(self.run.data, volumes, settings)
         with memory_for("this scan", "Predict it with --no-uncertainty, on a smaller grid, or on a larger machine."):
             prepared = prepare_case(volumes, None, settings)
             resampled = any(scale != 1 for scale in prepared.grid.scale)
@@ -223,6 +254,7 @@ class Trained:
         dataset: str | None = None,
         gaps: bool = False,
         series: str | None = None,
+        writers: Sequence[LabelWriter] = (),
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> dict[str, CaseFacts]:
         """Predict scans, all or only those named, and write `<case>.nii.gz` and what else there is and is asked for.
@@ -236,18 +268,24 @@ class Trained:
             dataset: how the folder is laid out, one of `DATASETS`; a folder of scans where it is not given.
             gaps: fill slices that are missing from a DICOM series.
             series: the DICOM series to take, by its UID or number, where there are several.
+            writers: of label maps in further formats.
             on_progress: told `(done, total, case)` after each.
 
         Returns:
             By case, what was found: how many millilitres of each class, where, and how sure that is.
         """
         cases = list_scans(scans, out, self.run.data.channels, only=only, dataset=dataset, gaps=gaps, series=series)
+        for writer in writers:
+            for case in cases:
+                writer.check(case)
         make_folder(out)
         found = {}
         for number, case in enumerate(cases, start=1):
             volumes = [image.read() for image in case.images]
             answer = self.predict_volumes(volumes, probabilities=probabilities, scores=True)
             answer.write(out, case.name, volumes[0].geometry, flat=volumes[0].flat, masks=masks)
+            for writer in writers:
+                writer.write(out, case, answer.label, volumes[0].geometry)
             assert answer.facts is not None
             found[case.name] = answer.facts
             if on_progress:
