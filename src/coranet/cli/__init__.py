@@ -19,12 +19,13 @@ from coranet.cli.doctor import DoctorVerb
 from coranet.cli.ending import exit_status
 from coranet.cli.evaluate import EvaluateVerb
 from coranet.cli.methods import MethodsVerb
-from coranet.cli.parsing import REGISTRY
+from coranet.cli.parsing import GIVEN, REGISTRY
 from coranet.cli.predict import PredictVerb
 from coranet.cli.prepare import PrepareVerb
 from coranet.cli.report import ReportVerb
 from coranet.cli.reproduce import ReproduceVerb
 from coranet.cli.split import SplitVerb
+from coranet.cli.status import StatusVerb
 from coranet.cli.train import TrainVerb
 from coranet.cli.usage import complaint
 from coranet.data.prepare.preparation import Intensity
@@ -51,6 +52,7 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "compare": CompareVerb,
     "reproduce": ReproduceVerb,
     "report": ReportVerb,
+    "status": StatusVerb,
     "methods": MethodsVerb,
 }
 
@@ -64,6 +66,7 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet evaluate FOLDER LABELS                honest scores
     coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
     coranet report RUN                            a page of any run, of several, or of a comparison
+    coranet status DIR                            what runs, waits and failed on a cluster
     coranet reproduce table9 --data SETS          a table or figure of the paper, made again
 """
 
@@ -111,6 +114,7 @@ def _run(words: list[str]) -> int:
             raise
         sys.stderr.write(f"coranet: {complaint(said.getvalue(), words, list(VERBS), _help)}\n")
         return 2
+    GIVEN.set(tuple(words))
     return verb()
 
 

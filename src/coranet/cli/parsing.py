@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -18,10 +19,14 @@ from tyro.constructors import (
     StructTypeInfo,
 )
 
+from coranet.data.shards import Shard
 from coranet.flags import Flag, field_helps
 
 REGISTRY = ConstructorRegistry()
 """What the command reads its options by."""
+
+GIVEN: ContextVar[tuple[str, ...]] = ContextVar("GIVEN", default=())
+"""The words of the command that runs, without its name."""
 
 FLAT: Any = tyro.conf.arg(name="")
 """A field whose own fields are options beside the others."""
@@ -93,6 +98,20 @@ def _choices(kind: Any) -> list[str]:
     if get_origin(kind) is Literal:
         return [str(choice) for choice in get_args(kind)]
     return [choice for part in get_args(kind) for choice in _choices(part)]
+
+
+@REGISTRY.primitive_rule
+def _shard(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Shard] | None:
+    """`3/8`."""
+    if info.type is not Shard:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="I/N",
+        instance_from_str=lambda words: Shard.from_text(words[0]),
+        is_instance=lambda value: isinstance(value, Shard),
+        str_from_instance=lambda shard: [str(shard)],
+    )
 
 
 @REGISTRY.primitive_rule

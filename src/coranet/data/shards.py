@@ -1,0 +1,81 @@
+"""One of several shares of the cases, for machines that work side by side.
+
+A case's share is decided by its name alone. So the same case is in the same share for whoever lists the folder, also when
+scans are added meanwhile, and nobody has to ask anyone which cases are theirs.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from coranet.errors import InputError
+from coranet.locks import LOCK, OccupiedError, holding, living_owner
+
+_WRITTEN = re.compile(r"(\d{1,7})/(\d{1,7})")
+_NAME = re.compile(r"\.shard-(\d+)-of-(\d+)\.lock")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The `number`th of `count` shares, from 1 on."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def from_text(cls, text: str) -> Shard:
+        """From `3/8`.
+
+        Raises:
+            InputError: it is something else.
+        """
+        found = _WRITTEN.fullmatch(text)
+        if not found or not 1 <= int(found[1]) <= int(found[2]):
+            raise InputError(f"--shard {text}: write it as I/N with I from 1 to N, such as 3/8.")
+        return cls(int(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    @property
+    def name(self) -> str:
+        """As a file is called."""
+        return f"shard-{self.number}-of-{self.count}"
+
+    def has(self, case: str) -> bool:
+        """Whether a case is in it."""
+        return zlib.crc32(case.encode()) % self.count == self.number - 1
+
+
+@contextmanager
+def sharing(folder: Path, shard: Shard | None, subject: Path) -> Iterator[None]:
+    """Be the only one at work on a share; None is all of them.
+
+    Shares of one count may be at work together. Those of another count overlap with them, and so does all: they are refused.
+
+    Args:
+        folder: where the locks are.
+        shard: the share.
+        subject: what it keeps others from.
+
+    Raises:
+        OccupiedError: another process is at work on some of the same cases.
+    """
+    own = f".{shard.name}.lock" if shard else LOCK
+    with holding(
+        folder / own, subject
+    ):  # first ours, then a look at others: of two that come together one sees the other
+        for file in sorted([*folder.glob(".shard-*-of-*.lock"), folder / LOCK]):
+            found = _NAME.fullmatch(file.name)
+            alongside = shard is not None and found is not None and int(found[2]) == shard.count
+            if file.name != own and not alongside and (holder := living_owner(file)):
+                raise OccupiedError(
+                    f"{subject}: some of these scans are being worked on by {holder}. "
+                    "Let it end, give the same number of shards, or choose another --out."
+                )
+        yield
