@@ -103,7 +103,7 @@ def test_from_scans_to_scores(capsys, scans, cache, tmp_path):
     )
     assert code == 0
     assert "encoder and main head alone" in err
-    assert sorted(path.name for path in (tmp_path / "q").iterdir()) == ["phantom_007.nii.gz", "phantom_008.nii.gz"]
+    assert sorted(path.name for path in (tmp_path / "q").glob("[!.]*")) == ["phantom_007.nii.gz", "phantom_008.nii.gz"]
 
 
 def test_labelled_and_split_decide_who_trains(capsys, scans, cache, tmp_path):

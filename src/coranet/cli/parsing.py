@@ -19,7 +19,6 @@ from tyro.constructors import (
     StructTypeInfo,
 )
 
-from coranet.data.shards import Shard
 from coranet.flags import Flag, field_helps
 
 REGISTRY = ConstructorRegistry()
@@ -98,20 +97,6 @@ def _choices(kind: Any) -> list[str]:
     if get_origin(kind) is Literal:
         return [str(choice) for choice in get_args(kind)]
     return [choice for part in get_args(kind) for choice in _choices(part)]
-
-
-@REGISTRY.primitive_rule
-def _shard(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Shard] | None:
-    """`3/8`."""
-    if info.type is not Shard:
-        return None
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="I/N",
-        instance_from_str=lambda words: Shard.from_text(words[0]),
-        is_instance=lambda value: isinstance(value, Shard),
-        str_from_instance=lambda shard: [str(shard)],
-    )
 
 
 @REGISTRY.primitive_rule

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from coranet.cli.parsing import MaxGb
+from coranet.cli.compare import advice
+from coranet.cli.parsing import FLAT, GIVEN, MaxGb
 from coranet.cli.stopping import until_stopped
 from coranet.data.budget import within_budget
-from coranet.locks import owned
+from coranet.files import make_folder, sweep
+from coranet.runs.cluster.cluster_options import ShardOptions
+
+if TYPE_CHECKING:
+    from coranet.data.case_journal import CaseJournal, Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +34,7 @@ class PredictVerb:
     """The folder that `coranet train --out` made."""
     scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCANS")]
     """A scan (NIfTI, NRRD, HDF5, MATLAB, a picture, a folder of one DICOM series), or a folder of scans (_0000, _0001 for
-    several channels)."""
+    several channels), or a text file (.txt) with the path of a scan in each line."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Where predictions go."""
     dataset: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: a scan or scans)")] = (
@@ -68,16 +74,54 @@ class PredictVerb:
     """cpu, cuda or cuda:1."""
     max_gb: MaxGb = None
     """Memory that one scan may take while it is read."""
+    on: Annotated[ShardOptions, FLAT] = ShardOptions()
 
     @within_budget
     def __call__(self) -> int:
         """Predict."""
-        return until_stopped(self._predict, ". The files that are there are whole. The same command starts over.")
+        again = ". What is predicted is kept: the same command goes on from there."
+        return until_stopped(self._predict, advice(self.out, self.on, again))
 
     def _predict(self) -> int:
+        from coranet.cli.show import say
+        from coranet.data.case_journal import CaseJournal
+        from coranet.data.shards import Shard, sharing
+        from coranet.engine.prediction.scan_list import list_scans
+        from coranet.engine.run import Run
+        from coranet.evaluation.sizes import odd_sizes
+
+        run, shard, cluster = Run.read(self.run, trust=self.trust), self.on.share, self.on.cluster
+        only = getattr(run.split, self.only) if self.only else None
+        how: dict[str, Any] = {"dataset": self.dataset, "gaps": self.allow_gaps, "series": self.series}
+        cases = list_scans(self.scans, self.out, run.data.channels, only=only, **how)
+        make_folder(self.out)
+        journal = CaseJournal(self.out, self._identity())
+        if cluster is not None:
+            from coranet.runs.cluster.fleet import fleet
+
+            lacking = {Shard.of(case.name, self.on.shards) for case in cases if journal.found(case) is None}
+            with fleet(self.out, self.on, GIVEN.get(), say) as tasks:
+                if failed := tasks.attempt_shards(sorted(lacking)):
+                    say(f"{failed} of {len(lacking)} shards failed: coranet status {self.out} shows them.")
+                    return 1
+        share = [case for case in cases if shard is None or shard.has(case.name)]
+        with sharing(self.out, shard, self.out), journal.opened(shard.name if shard else "all"):
+            sweep(self.out)
+            rows = journal.rows(share)
+            if rows is None:
+                rows = self._predict_missing(only, how, journal)
+        if shard:
+            say(f"Predicted shard {shard}, {len(rows)} scan{'s' if len(rows) != 1 else ''}: {self.out}")
+            return 0
+        say(f"Predicted {len(rows)} scan{'s' if len(rows) != 1 else ''}: {self.out}")
+        for sentence in odd_sizes(rows, run.data.volumes):
+            say(sentence)
+        return 0
+
+    def _predict_missing(self, only: Collection[str] | None, how: Mapping[str, Any], journal: CaseJournal) -> Rows:
+        """What is not finished, by the network; returns the rows of all."""
         from coranet.cli.show import counting, say
         from coranet.engine.prediction.trained import Trained
-        from coranet.evaluation.sizes import odd_sizes
         from coranet.runs.device import find_device
 
         trained = Trained.load(
@@ -91,20 +135,29 @@ class PredictVerb:
         )
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
         say(f"A network of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
-        with owned(self.out), counting() as on_progress:
-            sizes = trained.predict_files(
+        with counting() as on_progress:
+            return trained.predict_files(
                 self.scans,
                 self.out,
-                only=getattr(trained.run.split, self.only) if self.only else None,
+                only=only,
                 probabilities=self.probabilities,
                 masks=self.masks,
                 scores=self.scores,
-                dataset=self.dataset,
-                gaps=self.allow_gaps,
-                series=self.series,
+                shard=self.on.share,
+                journal=journal,
                 on_progress=lambda done, total, name: on_progress("predicting", done, total),
+                **how,
             )
-        say(f"Predicted {len(sizes)} scan{'s' if len(sizes) != 1 else ''}: {self.out}")
-        for sentence in odd_sizes(sizes, trained.run.data.volumes):
-            say(sentence)
-        return 0
+
+    def _identity(self) -> str:
+        """Of all that decides what is said of a scan: the weights' bytes, the run, and the options but for places."""
+        from hashlib import file_digest
+
+        from coranet.data.case_journal import digest
+        from coranet.engine.checkpoint import BEST, LAST
+
+        with (self.run / (BEST if self.best else LAST)).open("rb") as weights:
+            content = file_digest(weights, "sha256").hexdigest()
+        places = ("run", "scans", "out", "only", "trust", "device", "max_gb", "on")
+        options = {name: value for name, value in vars(self).items() if name not in places}
+        return digest([content, (self.run / "run.json").read_text(encoding="utf-8"), options])

@@ -20,7 +20,7 @@ _WRITTEN = re.compile(r"(\d{1,7})/(\d{1,7})")
 _NAME = re.compile(r"\.shard-(\d+)-of-(\d+)\.lock")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Shard:
     """The `number`th of `count` shares, from 1 on."""
 
@@ -47,9 +47,14 @@ class Shard:
         """As a file is called."""
         return f"shard-{self.number}-of-{self.count}"
 
+    @classmethod
+    def of(cls, case: str, count: int) -> Shard:
+        """The one of so many that a case is in."""
+        return cls(zlib.crc32(case.encode()) % count + 1, count)
+
     def has(self, case: str) -> bool:
         """Whether a case is in it."""
-        return zlib.crc32(case.encode()) % self.count == self.number - 1
+        return Shard.of(case, self.count) == self
 
 
 @contextmanager

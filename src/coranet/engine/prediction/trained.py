@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from coranet.data.case_journal import CaseJournal
 from coranet.data.datasets.folder import scan_cases
 from coranet.data.grid import Grid
 from coranet.data.prepare.cases import (
@@ -24,6 +25,7 @@ from coranet.data.prepare.cases import (
 )
 from coranet.data.readers import Volume
 from coranet.data.readers.in_memory import volumes_of
+from coranet.data.shards import Shard
 from coranet.data.store import Store
 from coranet.engine import checkpoint
 from coranet.engine.allowance import make_networks
@@ -219,12 +221,14 @@ class Trained:
         dataset: str | None = None,
         gaps: bool = False,
         series: str | None = None,
+        shard: Shard | None = None,
+        journal: CaseJournal | None = None,
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> dict[str, dict[str, float]]:
         """Predict scans, all or only those named, and write `<case>.nii.gz` and what else there is and is asked for.
 
         Args:
-            scans: a scan, or a folder of them.
+            scans: a scan, a folder of them, or a text file that lists some.
             out: where predictions go.
             only: the cases, by name.
             probabilities: write them too.
@@ -233,6 +237,8 @@ class Trained:
             dataset: how the folder is laid out, one of `DATASETS`; a folder of scans where it is not given.
             gaps: fill slices that are missing from a DICOM series.
             series: the DICOM series to take, by its UID or number, where there are several.
+            shard: of these cases, the share to predict.
+            journal: knows which cases are finished, and is told of others.
             on_progress: told `(done, total, case)` after each.
 
         Returns:
@@ -241,13 +247,19 @@ class Trained:
         if scores and self.predictor.segmenter.estimator is None:
             raise InputError("--scores: there is no score without uncertainty. Leave --no-uncertainty away.")
         cases = list_scans(scans, out, self.run.data.channels, only=only, dataset=dataset, gaps=gaps, series=series)
+        cases = [case for case in cases if shard is None or shard.has(case.name)]
         make_folder(out)
-        sizes = {}
+        sizes = dict[str, dict[str, float]]()
         for number, case in enumerate(cases, start=1):
-            volumes = [image.read() for image in case.images]
-            answer = self.predict_volumes(volumes, probabilities=probabilities, scores=scores)
-            answer.write(out, case.name, volumes[0].geometry, flat=volumes[0].flat, masks=masks)
-            sizes[case.name] = self._sizes(answer.label, volumes[0].geometry)
+            if journal and (row := journal.found(case)) is not None:
+                sizes[case.name] = row
+            else:
+                volumes = [image.read() for image in case.images]
+                answer = self.predict_volumes(volumes, probabilities=probabilities, scores=scores)
+                files = answer.write(out, case.name, volumes[0].geometry, flat=volumes[0].flat, masks=masks)
+                sizes[case.name] = self._sizes(answer.label, volumes[0].geometry)
+                if journal:
+                    journal.add(case, sizes[case.name], files)
             if on_progress:
                 on_progress(number, len(cases), case.name)
         return sizes

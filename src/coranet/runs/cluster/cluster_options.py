@@ -55,7 +55,7 @@ class ClusterOptions:
 class ShardOptions(ClusterOptions):
     """Where they run, and how many there are."""
 
-    shard: Annotated[Shard | None, Flag("I/N", default="all scans")] = None
+    shard: Annotated[str | None, Flag("I/N", default="all scans")] = None
     """Do one of N shares of the scans, such as 3/8, and no more. Several may run at once, anywhere. When all are done, the
     same command without --shard puts their results together."""
     shards: Annotated[int, Flag("N", default="8")] = 8
@@ -67,6 +67,12 @@ class ShardOptions(ClusterOptions):
             raise InputError(f"--shards {self.shards}: at least one.")
         if self.cluster and self.shard:
             raise InputError(f"--shard {self.shard}: is what a task does. Leave out --cluster, or --shard.")
+        self.share  # noqa: B018  refused now where it is none
+
+    @property
+    def share(self) -> Shard | None:
+        """The one that was asked for."""
+        return Shard.from_text(self.shard) if self.shard is not None else None
 
 
 def _minutes(text: str) -> int:

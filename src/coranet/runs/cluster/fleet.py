@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coranet.data.shards import Shard
 from coranet.locks import LOCK, holding
 from coranet.runs.cluster.cluster_options import ClusterOptions
 from coranet.runs.cluster.ledger import Assignment, Ledger, make_place, place_of
@@ -43,6 +44,12 @@ class Fleet:
     def wait(self, names: Sequence[str]) -> dict[str, str]:
         """Until they have ended; the errors of those that failed."""
         return watch(self.place, names, self.say)
+
+    def attempt_shards(self, shards: Sequence[Shard]) -> int:
+        """Hand over shares of the scans, and wait; returns how many failed."""
+        tasks = {shard.name: ("--shard", str(shard)) for shard in shards}
+        self.send(tasks)
+        return len(self.wait(list(tasks)))
 
     def send_runs(self, compare: Compare, prefix: str = "") -> dict[str, Job]:
         """Hand over what is not finished of a comparison; the jobs by the names of their tasks."""

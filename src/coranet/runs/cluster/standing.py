@@ -65,8 +65,10 @@ def _standing(
     where, left, note = outcome.host if outcome else "", "", outcome.error if outcome else ""
     if outcome and outcome.state in ("finished", "failed"):
         state = "finished" if outcome.state == "finished" else "failed"
-    elif queue is None or not entry.job:
-        state, note = "unknown", "The queue does not answer" if queue is None else "It was being handed over"
+    elif not entry.job:  # whoever was about to has ended
+        state, note = "cut off", "It was not handed over"
+    elif queue is None:
+        state, note = "unknown", "The queue does not answer"
     elif found is None:
         state, note = "cut off", note or ("It ended without a word: killed?" if outcome else "It never began")
     elif found.state in _PENDING or outcome is None:
