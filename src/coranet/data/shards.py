@@ -71,16 +71,29 @@ def sharing(folder: Path, shard: Shard | None, subject: Path) -> Iterator[None]:
     Raises:
         OccupiedError: another process is at work on some of the same cases.
     """
-    own = f".{shard.name}.lock" if shard else LOCK
-    with holding(
-        folder / own, subject
-    ):  # first ours, then a look at others: of two that come together one sees the other
-        for file in sorted([*folder.glob(".shard-*-of-*.lock"), folder / LOCK]):
-            found = _NAME.fullmatch(file.name)
-            alongside = shard is not None and found is not None and int(found[2]) == shard.count
-            if file.name != own and not alongside and (holder := living_owner(file)):
-                raise OccupiedError(
-                    f"{subject}: some of these scans are being worked on by {holder}. "
-                    "Let it end, give the same number of shards, or choose another --out."
-                )
+    own = folder / (f".{shard.name}.lock" if shard else LOCK)
+    with holding(own, subject):  # first ours, then a look at others: of two that come together one sees the other
+        refuse_others(folder, shard, subject)
+        if shard and (holder := living_owner(folder / LOCK)):
+            raise _overlap(subject, holder)
         yield
+
+
+def refuse_others(folder: Path, shard: Shard | None, subject: Path) -> None:
+    """Look whether shares of another count are at work; None is all of them, and overlaps with any.
+
+    Raises:
+        OccupiedError: as `sharing`.
+    """
+    for file in sorted(folder.glob(".shard-*-of-*.lock")):
+        found = _NAME.fullmatch(file.name)
+        alongside = shard is not None and found is not None and int(found[2]) == shard.count
+        if not alongside and (holder := living_owner(file)):
+            raise _overlap(subject, holder)
+
+
+def _overlap(subject: Path, holder: object) -> OccupiedError:
+    return OccupiedError(
+        f"{subject}: some of these scans are being worked on by {holder}. "
+        "Let it end, give the same number of shards, or choose another --out."
+    )

@@ -194,7 +194,7 @@ def fill_gaps(case: Case) -> Case:
 
 def _key(dataset: Dataset, cases: Sequence[Case], settings: Preparation) -> str:
     described = [str(dataset.root.resolve()), dataset.name, dataset.channels, sorted(dataset.classes.items())]
-    return _hash([described, [case_key(case, settings) for case in cases]])
+    return content_hash([described, [case_key(case, settings) for case in cases]])
 
 
 def case_key(case: Case, settings: Preparation) -> str:
@@ -203,8 +203,11 @@ def case_key(case: Case, settings: Preparation) -> str:
     meant = [(source.reader, source.inside, [str(file) for file in source.files()]) for source in sources]
     stats = [file.stat() for source in sources for file in source.files() if file.exists()]
     seen = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
-    return _hash([FORMAT, case.name, case.patient, case.part, case.label is not None, meant, seen, asdict(settings)])
+    return content_hash(
+        [FORMAT, case.name, case.patient, case.part, case.label is not None, meant, seen, asdict(settings)]
+    )
 
 
-def _hash(content: object) -> str:
+def content_hash(content: object) -> str:
+    """Of anything that JSON can say."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

@@ -94,7 +94,7 @@ def way_back(out: Path, options: ClusterOptions) -> str:
     end = ""
     if ledger.cluster == "slurm":
         jobs = sorted({entry.job.partition("_")[0] for entry in ledger.entries.values() if entry.job})
-        end = f" End them with: scancel {' '.join(jobs)}"
+        end = f"; end them with: scancel {' '.join(jobs)}" if jobs else ""
     return f". The tasks go on. Come back with the same command; see them with: coranet status {out}{end}"
 
 
