@@ -80,6 +80,11 @@ def holding(file: Path, subject: Path, advice: str = "Choose another --out.") ->
         lock.release()
 
 
+def living_owner(file: Path) -> Holder | str | None:
+    """Who holds a lock, without taking it; None where nobody does."""
+    return living_holder(file) or living_holder(_owner_of(file))
+
+
 class _Lock:
     """One that is held, by a file that is open or, where there are no locks, by having made the file."""
 

@@ -13,7 +13,9 @@ from typing import Any
 
 HANGUP = getattr(signal, "SIGHUP", None)
 """The terminal was closed; Windows knows no such signal."""
-REQUESTS = tuple(signum for signum in (signal.SIGINT, signal.SIGTERM, HANGUP) if signum is not None)
+TIME_UP = getattr(signal, "SIGUSR2", None)
+"""A cluster says that the time it grants is nearly over."""
+REQUESTS = tuple(signum for signum in (signal.SIGINT, signal.SIGTERM, HANGUP, TIME_UP) if signum is not None)
 
 
 class Interrupted(BaseException):
@@ -29,7 +31,7 @@ class Interrupted(BaseException):
 
 @contextmanager
 def stop_requests(heard: Callable[[int], None]) -> Iterator[None]:
-    """Hear Ctrl-C, SIGTERM and a closed terminal while the block runs, each once; outside the main thread nothing is heard.
+    """Hear Ctrl-C, SIGTERM, a cluster's limit and a closed terminal while the block runs, each once, if in the main thread.
 
     Who started us with `nohup` wants to go on without a terminal: then its closing is not heard either.
     """

@@ -30,7 +30,7 @@ from coranet.paper.studies.masks_sheet import read_masks
 from coranet.paper.studies.weights_sheet import mean_term
 from coranet.report.run_files import FinishedRun
 from coranet.runs.comparison import Job
-from coranet.runs.jobs import attempt
+from coranet.runs.jobs import attempt, attempt_all
 from coranet.types import Prediction
 from coranet.uncertainty import CRM
 
@@ -47,7 +47,7 @@ def made(tmp_path_factory):
         errors = run_cells(
             cells_of(name, request.sets()),
             request,
-            lambda compare, job: attempt(compare, job, say=lambda line: None),
+            lambda made: attempt_all(made, 1, lambda job: attempt(made, job, say=lambda line: None)),
             lambda line: None,
             lambda what, done, total: None,
             study=name,

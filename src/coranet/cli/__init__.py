@@ -22,12 +22,13 @@ from coranet.cli.evaluate import EvaluateVerb
 from coranet.cli.export import ExportVerb
 from coranet.cli.methods import MethodsVerb
 from coranet.cli.next_scans import NextVerb
-from coranet.cli.parsing import REGISTRY
+from coranet.cli.parsing import GIVEN, REGISTRY
 from coranet.cli.predict import PredictVerb
 from coranet.cli.prepare import PrepareVerb
 from coranet.cli.report import ReportVerb
 from coranet.cli.reproduce import ReproduceVerb
 from coranet.cli.split import SplitVerb
+from coranet.cli.status import StatusVerb
 from coranet.cli.train import TrainVerb
 from coranet.cli.usage import complaint
 from coranet.data.prepare.preparation import Intensity
@@ -56,6 +57,7 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "report": ReportVerb,
     "export": ExportVerb,
     "compare": CompareVerb,
+    "status": StatusVerb,
     "methods": MethodsVerb,
     "reproduce": ReproduceVerb,
 }
@@ -74,6 +76,7 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet report RUN                            a page of any run, of several, or of a comparison
     coranet export RUN --onnx FILE                the network for those without PyTorch
     coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
+    coranet status DIR                            what runs, waits and failed on a cluster
     coranet reproduce table9 --data SETS          a table or figure of the paper, made again
 """
 
@@ -121,6 +124,7 @@ def _run(words: list[str]) -> int:
             raise
         sys.stderr.write(f"coranet: {complaint(said.getvalue(), words, list(VERBS), _help)}\n")
         return 2
+    GIVEN.set(tuple(words))
     return verb()
 
 

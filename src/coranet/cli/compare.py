@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from coranet.cli.parsing import FLAT
+from coranet.cli.parsing import FLAT, GIVEN
 from coranet.cli.stopping import until_stopped
 from coranet.errors import InputError
 from coranet.locks import owned
+from coranet.runs.cluster.cluster_options import ClusterOptions
 from coranet.runs.options import Options, Shared
+from coranet.signals import Interrupted
 
 if TYPE_CHECKING:
     from coranet.runs.comparison import Compare as Comparison
     from coranet.runs.comparison import Job
+
+
+TaskName = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(optional)")]
+"""The option `--task` of a verb whose runs can be tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +51,14 @@ class CompareVerb:
         str | None, tyro.conf.arg(metavar="ROW", help_behavior_hint="(default: supervised, or the first)")
     ] = None
     """The row that the others are held against."""
+    task: TaskName = None
+    """Do this one run, named like its folder in DIR, and no table: what a task of --cluster does."""
+    on: Annotated[ClusterOptions, FLAT] = ClusterOptions()
     options: Annotated[Shared, FLAT] = Shared()
 
     def __call__(self) -> int:
         """Compare."""
-        return until_stopped(self._compare, ". Continue with the same command.")
+        return until_stopped(self._compare, advice(self.out, self.on))
 
     def _compare(self) -> int:
         from coranet.cli.show import counting, say
@@ -56,17 +66,42 @@ class CompareVerb:
 
         options = Options(**vars(self.options))
         options = replace(options, preset=options.preset or "auto", classes=options.classes or "native")
+        if self.task is not None:
+            made = comparison.plan(self.data, self.out, self.methods, self.seeds, options)
+            return 1 if run_alone(made, made.job_of(self.task)) else 0
         if self.jobs < 1:
             raise InputError(f"--jobs {self.jobs}: at least one.")
         rows = comparison.split_rows(self.methods)
         against = self.against or ("supervised" if "supervised" in rows else rows[0] if rows else "")
         if rows and against not in rows:
             raise InputError(f"--against {against}: is none of the rows {', '.join(rows)}.")
+        if self.on.cluster is not None:
+            from coranet.runs.cluster.fleet import fleet
+
+            with fleet(self.out, self.on, GIVEN.get(), say) as tasks:
+                with owned(self.out), counting() as on_progress:
+                    made = comparison.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
+                errors = tasks.attempt_all(made)
+                with owned(self.out):
+                    return _conclude(made, against, errors)
         with owned(self.out):
             with counting() as on_progress:
                 made = comparison.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
             errors = jobs.attempt_all(made, self.jobs, lambda job: run_alone(made, job), say)
             return _conclude(made, against, errors)
+
+
+def advice(out: Path, on: ClusterOptions, otherwise: str = ". Continue with the same command.") -> Callable[..., str]:
+    """What to say to who stops a verb whose work may be on a cluster."""
+
+    def said(stop: Interrupted) -> str:
+        if on.cluster is None:
+            return otherwise
+        from coranet.runs.cluster.fleet import way_back
+
+        return way_back(out, on)
+
+    return said
 
 
 def run_alone(made: Comparison, job: Job) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -22,6 +23,9 @@ from coranet.flags import Flag, field_helps
 
 REGISTRY = ConstructorRegistry()
 """What the command reads its options by."""
+
+GIVEN: ContextVar[tuple[str, ...]] = ContextVar("GIVEN", default=())
+"""The words of the command that runs, without its name."""
 
 FLAT: Any = tyro.conf.arg(name="")
 """A field whose own fields are options beside the others."""

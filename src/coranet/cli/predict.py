@@ -8,16 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from coranet.cli.parsing import MaxGb
+from coranet.cli.compare import advice
+from coranet.cli.parsing import FLAT, GIVEN, MaxGb
 from coranet.cli.stopping import until_stopped
 from coranet.data.budget import within_budget
 from coranet.errors import InputError
-from coranet.locks import owned
+from coranet.files import sweep
+from coranet.runs.cluster.cluster_options import ShardOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from coranet.data.case_journal import CaseJournal
+    from coranet.data.datasets.folder import Case
     from coranet.data.writers import LabelWriter
+    from coranet.engine.prediction.trained import Trained
+    from coranet.metrics.case_facts import CaseFacts
+
+PLACES = ("run", "scans", "more", "out", "only", "page", "trust", "device", "max_gb", "on")
+"""Options that say where and which, and change nothing in what is said of a scan."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +45,7 @@ class PredictVerb:
     that `coranet export --onnx` wrote."""
     scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...] SCANS")]
     """A scan (NIfTI, NRRD, HDF5, MATLAB, a picture, a folder of one DICOM series), or a folder of scans (_0000, _0001 for
-    several channels)."""
+    several channels), or a text file (.txt) with the path of a scan in each line."""
     more: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="", help_behavior_hint="")] = ()
     """Of several folders the last one is SCANS."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
@@ -90,20 +99,57 @@ class PredictVerb:
     """cpu, cuda or cuda:1."""
     max_gb: MaxGb = None
     """Memory that one scan may take while it is read."""
+    on: Annotated[ShardOptions, FLAT] = ShardOptions()
 
     @within_budget
     def __call__(self) -> int:
         """Predict."""
-        return until_stopped(self._predict, ". The files that are there are whole. The same command starts over.")
+        again = ". What is predicted is kept: the same command goes on from there."
+        return until_stopped(self._predict, advice(self.out, self.on, again))
 
     def _predict(self) -> int:
-        from coranet.cli.show import counting, say
-        from coranet.engine.prediction.trained import Trained
-        from coranet.runs.device import find_device
+        from coranet.cli.show import say
+        from coranet.data.case_journal import CaseJournal
+        from coranet.data.shards import sharing
+        from coranet.engine.prediction.scan_list import list_scans
         from coranet.runs.triage import judge_predictions, worst
 
         folders = (self.run, self.scans, *self.more)
         runs, scans = folders[:-1], folders[-1]
+        trained, shard, identity = self._load(runs), self.on.share, self._identity(runs)
+        cases = list_scans(
+            scans,
+            self.out,
+            trained.run.data.channels,
+            only=trained.listed(self.only) if self.only else None,
+            dataset=self.dataset,
+            gaps=self.allow_gaps,
+            series=self.series,
+        )
+        if self.on.cluster is not None and not self._hand_out(cases, CaseJournal(self.out, identity)):
+            return 1
+        share = [case for case in cases if shard is None or shard.has(case.name)]
+        with sharing(self.out, shard, self.out):
+            sweep(self.out)
+            with CaseJournal(self.out, identity).opened(shard.name if shard else "all") as journal:
+                found = self._predict_missing(trained, share, journal)
+            many = f"{len(found)} scan{'s' if len(found) != 1 else ''}"
+            if shard:
+                say(f"Predicted shard {shard}, {many}: {self.out}")
+                return 0
+            rows = judge_predictions(trained, found, self.out)
+            if self.page:
+                self._write_page(cases, trained.classes)
+        say(f"Predicted {many}: {self.out}")
+        for sentence in worst(rows, found):
+            say(sentence)
+        return 0
+
+    def _load(self, runs: Sequence[Path]) -> Trained:
+        from coranet.cli.show import say
+        from coranet.engine.prediction.trained import Trained
+        from coranet.runs.device import find_device
+
         trained = Trained.load(
             runs,
             find_device(self.device),
@@ -118,37 +164,45 @@ class PredictVerb:
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
         which = "A network" if len(runs) == 1 else f"{len(runs)} networks, averaged,"
         say(f"{which} of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
-        with owned(self.out), counting() as on_progress:
-            found = trained.predict_files(
-                scans,
-                self.out,
-                only=trained.listed(self.only) if self.only else None,
-                probabilities=self.probabilities,
-                masks=self.masks,
-                dataset=self.dataset,
-                gaps=self.allow_gaps,
-                series=self.series,
-                writers=self._writers(trained.classes),
-                on_progress=lambda done, total, name: on_progress("predicting", done, total),
-            )
-            rows = judge_predictions(trained, found, self.out)
-            if self.page:
-                self._write_page(scans, trained.run.data.channels, list(found), trained.classes)
-        say(f"Predicted {len(found)} scan{'s' if len(found) != 1 else ''}: {self.out}")
-        for sentence in worst(rows, found):
-            say(sentence)
-        return 0
+        return trained
 
-    def _write_page(self, scans: Path, channels: int, cases: list[str], classes: dict[int, str]) -> None:
+    def _hand_out(self, cases: Sequence[Case], journal: CaseJournal) -> bool:
+        """Have a cluster predict what is not finished; returns whether all of it was."""
         from coranet.cli.show import say
-        from coranet.engine.prediction.scan_list import list_scans
+        from coranet.data.shards import Shard
+        from coranet.runs.cluster.fleet import fleet
+
+        lacking = {Shard.of(case.name, self.on.shards) for case in cases if journal.found(case) is None}
+        with fleet(self.out, self.on, GIVEN.get(), say) as tasks:
+            if failed := tasks.attempt_shards(sorted(lacking)):
+                say(f"{failed} of {len(lacking)} shards failed: coranet status {self.out} shows them.")
+        return not failed
+
+    def _predict_missing(self, trained: Trained, cases: Sequence[Case], journal: CaseJournal) -> dict[str, CaseFacts]:
+        """What is not finished; returns what is known of all."""
+        from coranet.cli.show import counting
+        from coranet.engine.prediction.case_files import CaseFiles
+
+        files = CaseFiles(out=self.out, masks=self.masks, writers=self._writers(trained.classes), journal=journal)
+        with counting() as on_progress:
+            return trained.predict_cases(
+                cases, files, self.probabilities, lambda done, total, name: on_progress("predicting", done, total)
+            )
+
+    def _identity(self, runs: Sequence[Path]) -> str:
+        """Of all that decides what is said of a scan: weights and settings of each run, and the options but for places."""
+        from coranet.data.case_journal import digest
+        from coranet.engine.prediction.loading import content_of
+
+        options = {name: value for name, value in vars(self).items() if name not in PLACES}
+        return digest([[content_of(run, best=self.best) for run in runs], options])
+
+    def _write_page(self, cases: Sequence[Case], classes: Mapping[int, str]) -> None:
+        from coranet.cli.show import say
         from coranet.report.case_page import PAGE, write_case_page
 
-        listed = list_scans(
-            scans, self.out, channels, only=cases, dataset=self.dataset, gaps=self.allow_gaps, series=self.series
-        )
         objects = {value: name for value, name in classes.items() if value}
-        page = write_case_page(self.out / PAGE, self.out, {case.name: case.images[0] for case in listed}, objects)
+        page = write_case_page(self.out / PAGE, self.out, {case.name: case.images[0] for case in cases}, objects)
         say(f"Pictures: {page}")
 
     def _writers(self, classes: Mapping[int, str]) -> list[LabelWriter]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.constructors import StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
-from coranet.cli.parsing import FLAT, REGISTRY, MaxGb, option_fields
+from coranet.cli.compare import advice
+from coranet.cli.parsing import FLAT, GIVEN, REGISTRY, MaxGb, option_fields
 from coranet.cli.stopping import until_stopped
 from coranet.data.budget import within_budget
 from coranet.data.prepare.preparation import Intensity, Preparation
 from coranet.errors import InputError, suggest
+from coranet.runs.cluster.cluster_options import ShardOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,16 +96,40 @@ class PrepareVerb:
     """Fill slices that are missing from a DICOM series from their neighbours."""
     max_gb: MaxGb = None
     """Memory that one scan may take while it is read."""
+    on: Annotated[ShardOptions, FLAT] = ShardOptions()
     changes: Annotated[Changes, FLAT]
 
     @within_budget
     def __call__(self) -> int:
         """Prepare."""
-        return until_stopped(self._alone, ". What is prepared is kept: the same command goes on from there.")
+        again = ". What is prepared is kept: the same command goes on from there."
+        return until_stopped(self._share if self.on.share else self._alone, advice(self.out, self.on, again))
+
+    def _share(self) -> int:
+        """Prepare one of several shares of the cases."""
+        from coranet.cli.show import counting, say
+
+        self._check()
+        with counting() as on_progress:
+            self._build(on_progress)
+        say(f"Prepared shard {self.on.shard}. When all are done: the same command without --shard makes {self.out}")
+        return 0
 
     def _alone(self) -> int:
+        from coranet.cli.show import say
+        from coranet.data.prepare.partial_store import unfinished
+        from coranet.data.shards import Shard, refuse_others
         from coranet.locks import holding
+        from coranet.runs.cluster.fleet import fleet
 
+        if self.on.cluster is not None:
+            self._check()
+            shards = [Shard(number, self.on.shards) for number in range(1, self.on.shards + 1)]
+            with fleet(self.out, self.on, GIVEN.get(), say) as tasks:
+                if failed := tasks.attempt_shards(shards):
+                    say(f"{failed} of {len(shards)} shards failed: coranet status {self.out} shows them.")
+                    return 1
+        refuse_others(unfinished(self.out), None, self.out)
         with holding(self.out.with_name(f".{self.out.name}.lock"), self.out):
             return self._prepare()
 
@@ -113,11 +139,7 @@ class PrepareVerb:
         from coranet.cli.show import counting, output, say
         from coranet.data.store import Store
 
-        _check_free(self.out)
-        if self.jobs is not None and self.jobs < 1:
-            raise InputError(f"--jobs {self.jobs}: give 1 or more.")
-        if Store.is_store(self.raw):
-            raise InputError(f"{self.raw}: is a prepared store already. Give the folder with the scans.")
+        self._check()
         began = time.monotonic()
         with counting() as on_progress:
             told = self._build(on_progress)
@@ -126,12 +148,23 @@ class PrepareVerb:
         say(f"Prepared: {self.out}. Next: coranet train {self.out} --out RUN")
         return 0
 
+    def _check(self) -> None:
+        from coranet.data.store import Store
+
+        _check_free(self.out)
+        if self.jobs is not None and self.jobs < 1:
+            raise InputError(f"--jobs {self.jobs}: give 1 or more.")
+        if Store.is_store(self.raw):
+            raise InputError(f"{self.raw}: is a prepared store already. Give the folder with the scans.")
+
     def _build(self, on_progress: Callable[[str, int, int], None]) -> list[Remarks]:
         """Prepare by what the scans are, or by a recipe."""
         from coranet.cli.show import say
         from coranet.data.prepare.choices import CHOICES
         from coranet.data.prepare.recipes import RECIPES
+        from coranet.data.prepare.share import prepare_share
         from coranet.data.prepare.store_builder import allow_gaps, build_store, cores
+        from coranet.data.prepare.workers import carry_out
 
         known = (*CHOICES, *RECIPES)
         if self.preset not in known:
@@ -142,14 +175,11 @@ class PrepareVerb:
         dataset, settings = self._surveyed(), replace(RECIPES[self.preset], **self.changes)
         dataset = allow_gaps(dataset) if self.allow_gaps else dataset
         self._begin(dataset, dataset.cases, settings)
-        return build_store(
-            dataset,
-            dataset.cases,
-            settings,
-            self.out,
-            lambda done, total: on_progress("preparing", done, total),
-            min(jobs, len(dataset.cases)),
-        )
+        count = partial(on_progress, "preparing")
+        if shard := self.on.share:
+            prepare_share(dataset.cases, settings, self.out, shard, carry_out, count, jobs)
+            return []
+        return build_store(dataset, dataset.cases, settings, self.out, count, min(jobs, len(dataset.cases)))
 
     def _begin(self, dataset: Dataset, cases: Sequence[Case], settings: Preparation) -> Path:
         """Say what is done; the store's place."""
@@ -170,16 +200,14 @@ class PrepareVerb:
             dims = self.dims or choose_dims(extents.shapes.median, extents.spacings.median)
             return replace(choose(extents, channels, dims), **self.changes)
 
-        def passes(problem: Problem) -> bool:
-            return problem.level == "warning" or (self.allow_gaps and "--allow-gaps" in problem.remedy)
-
         intake = Intake(
             root=self.raw,
             dataset=self.dataset,
             choose=lambda dataset: (allow_gaps(dataset) if self.allow_gaps else dataset).cases,
             prepare=prepare,
             place=self._begin,
-            passes=passes,
+            passes=partial(_passes, self.allow_gaps),
+            shard=self.on.share,
             jobs=jobs,
             say=say,
             on_progress=on_progress,
@@ -198,6 +226,11 @@ class PrepareVerb:
             say(str(problem))
         assert dataset is not None
         return dataset
+
+
+def _passes(gaps: bool, problem: Problem) -> bool:
+    """What is wrong with scans and is passed over; a plain function, so that other processes can be told of it."""
+    return problem.level == "warning" or (gaps and "--allow-gaps" in problem.remedy)
 
 
 def _check_free(out: Path) -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from coranet.cli.compare import run_alone, show_rows
+from coranet.cli.compare import TaskName, advice, run_alone, show_rows
+from coranet.cli.parsing import FLAT, GIVEN
 from coranet.cli.stopping import until_stopped
 from coranet.errors import InputError, suggest
 from coranet.locks import owned
+from coranet.runs.cluster.cluster_options import ClusterOptions
 
 if TYPE_CHECKING:
-    from coranet.paper.reproduction import Cells, Reproduction
+    from coranet.paper.reproduction import Attempt, Cells, Reproduction
+    from coranet.paper.settings import Setting
+    from coranet.runs.comparison import Compare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +68,10 @@ class ReproduceVerb:
     unpack: Annotated[Path | None, tyro.conf.arg(metavar="TABLE/GROUP", help_behavior_hint="(optional)")] = None
     """Lay runs of such a table out as folders in --out, and do nothing else."""
 
+    task: TaskName = None
+    """Do this one run of NAME, as SETTING/ROW-seedN, and show nothing: what a task of --cluster does."""
+    on: Annotated[ClusterOptions, FLAT] = ClusterOptions()
+
     def __call__(self) -> int:
         """Run what is missing, then write."""
         from coranet.paper.archive import find_archive
@@ -72,8 +81,7 @@ class ReproduceVerb:
             return self._unpack(self.unpack)
         if self.keep is not None and not find_archive(self.keep)[1]:
             raise InputError(f"--keep {self.keep}: name a group of runs too, as {self.keep / 'paper'}.")
-        again = ". Continue with the same command."
-        code = until_stopped(self._make, again) if self.name else self._show(NAMES)
+        code = until_stopped(self._make, advice(self.out, self.on)) if self.name else self._show(NAMES)
         if self.keep is not None and code <= 1:  # finished runs are worth keeping where others failed
             self._keep(self.keep)
         return code
@@ -133,10 +141,34 @@ class ReproduceVerb:
             raise InputError(f"{self.name}: is made on {made_on}, and none of these is there. Change --data or --sets.")
         if self.methods is not None and self.methods.strip() != "all":
             cells = only_methods(cells, split_rows(self.methods))
-        with owned(self.out):
-            return self._run(cells, request)
+        if self.task is not None:
+            from coranet.paper.reproduction import find_run
 
-    def _run(self, cells: Mapping[str, Cells], request: Reproduction) -> int:
+            made, job = find_run(self.task, cells, request)
+            return 1 if run_alone(made, job) else 0
+        if self.on.cluster is not None:
+            return self._run_on_cluster(cells, request)
+        with owned(self.out):
+            return self._run(cells, request, partial(_attempt_here, request.jobs))
+
+    def _run_on_cluster(self, cells: Mapping[str, Cells], request: Reproduction) -> int:
+        """Every run of every setting is handed over before the first is waited for."""
+        from coranet.cli.show import counting, say
+        from coranet.paper.reproduction import prepare
+        from coranet.runs.cluster.fleet import fleet
+
+        wanted: dict[Setting, dict[str, None]] = {}
+        for setting, rows in (pair for each in cells.values() for pair in each.items()):
+            wanted.setdefault(setting, {}).update(dict.fromkeys(rows))
+        sets = request.sets()
+        with fleet(self.out, self.on, GIVEN.get(), say) as tasks, owned(self.out):
+            for setting, methods in wanted.items():
+                with counting() as on_progress:
+                    made = prepare(setting, tuple(methods), sets[setting.scans], request, say, on_progress)
+                tasks.send_runs(made, f"{made.out.name}/")
+            return self._run(cells, request, lambda made: tasks.attempt_all(made, f"{made.out.name}/"))
+
+    def _run(self, cells: Mapping[str, Cells], request: Reproduction, attempt: Attempt) -> int:
         """Run what is missing of each name, and show it."""
         from coranet.cli.show import counting, say
         from coranet.paper.reproduction import run_cells
@@ -144,7 +176,7 @@ class ReproduceVerb:
         failed = False
         for name in cells:
             with counting() as on_progress:
-                errors = run_cells(cells[name], request, run_alone, say, on_progress, study=name)
+                errors = run_cells(cells[name], request, attempt, say, on_progress, study=name)
             for setting, found in errors.items():
                 failed = True
                 for row, error in found.items():
@@ -168,3 +200,11 @@ class ReproduceVerb:
             show_rows(rows)
         say(f"Tables and pictures: {page}")
         return 0
+
+
+def _attempt_here(most: int, made: Compare) -> dict[str, str]:
+    """Run what is missing of a comparison on this machine."""
+    from coranet.cli.show import say
+    from coranet.runs import jobs
+
+    return jobs.attempt_all(made, most, lambda job: run_alone(made, job), say)

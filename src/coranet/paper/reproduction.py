@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coranet.data.datasets.folder import read_folder
+from coranet.data.splits.by_patient import Split
 from coranet.errors import InputError, suggest
 from coranet.files import make_folder
 from coranet.paper.efficiency import measure
@@ -26,7 +27,7 @@ from coranet.paper.masked_runs import Masked
 from coranet.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
 from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
 from coranet.paper.tables import TABLES
-from coranet.runs import comparison, jobs
+from coranet.runs import comparison
 from coranet.runs.comparison import Compare, Job
 from coranet.runs.opened_store import OnProgress, Say
 from coranet.runs.options import Options
@@ -162,16 +163,12 @@ AFTER: dict[str, Callable[[Compare, Attempt], dict[str, str]]] = {
 def run_cells(
     cells: Cells,
     request: Reproduction,
-    alone: Callable[[Compare, Job], str | None],
+    attempt: Attempt,
     say: Say,
     on_progress: OnProgress,
     study: str = "",
 ) -> dict[Setting, dict[str, str]]:
     """Run what is missing, then what AFTER has for a study; returns the errors of rows that failed, by setting."""
-
-    def attempt(made: Compare) -> dict[str, str]:
-        return jobs.attempt_all(made, request.jobs, lambda job: alone(made, job), say)
-
     sets, errors = request.sets() if cells else {}, dict[Setting, dict[str, str]]()
     for setting, methods in cells.items():
         made = prepare(setting, methods, sets[setting.scans], request, say, on_progress)
@@ -183,6 +180,29 @@ def run_cells(
         if found:
             errors[setting] = found
     return errors
+
+
+def find_run(task: str, cells: Mapping[str, Cells], request: Reproduction) -> tuple[Compare, Job]:
+    """A run that a task does, of those whose settings are prepared: `<setting>/<row>-seed<n>`.
+
+    Raises:
+        InputError: there is none.
+    """
+    folder, _, name = task.partition("/")
+    found = dict[Setting, tuple[str, ...]]()
+    for each in cells.values():
+        found |= {one: (*found.get(one, ()), *methods) for one, methods in each.items() if one.name == folder}
+    if not found:
+        raise InputError(f"--task {task}: is of no setting here. Name it as `coranet status {request.out}` does.")
+    setting, methods = next(iter(found.items()))
+    data = lay_out(SETS[setting.scans], request.sets()[setting.scans], request.out / "scans")
+    place = request.out / setting.name
+    rows = ",".join(dict.fromkeys(methods))
+    made = comparison.plan(data, place, rows, request.seeds, _options(setting, request, place))
+    made = replace(made, best=bool(Split.read(place / "split.json").val))
+    masked = Masked.like(made)
+    made = masked if name in {masked.folder(job).name for job in masked.jobs} else made
+    return made, made.job_of(name)
 
 
 def prepare(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
 from coranet.engine.log import Listener
-from coranet.errors import InputError
+from coranet.errors import InputError, suggest
 from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
 from coranet.json_files import read_object
@@ -81,6 +81,17 @@ class Compare:
         """Who takes part in its training; studies have some."""
         return ()
 
+    def job_of(self, name: str) -> Job:
+        """The one whose run folder is called that.
+
+        Raises:
+            InputError: there is none.
+        """
+        named = {self.folder(job).name: job for job in self.jobs}
+        if name not in named:
+            raise InputError(f"--task {name}: is no run of this comparison. {suggest(name, named)}")
+        return named[name]
+
     def finished(self, job: Job) -> bool:
         """Whether there is nothing left to do."""
         return (self.folder(job) / "scores.csv").exists()
@@ -94,6 +105,25 @@ def prepare(
     Raises:
         InputError: an unknown method, no test case with a label, settings that differ from those the folder was begun with.
     """
+    compare = plan(data, out, methods, seeds, options)
+    shared = tuple((path, value) for path, value in options.overrides if not path.startswith("method."))
+    probe = replace(options, method="supervised", seed=0, overrides=shared)
+    _, store = make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
+    _keep_settings(compare, store.fingerprint)
+    exam = compare.exam
+    write_patients(compare.out, exam.patients)
+    if exam.store:
+        write_store_exam(exam)
+    say(f"Scored are {len(exam.cases)} {exam.kind}.")
+    return compare
+
+
+def plan(data: Path, out: Path, methods: str, seeds: int, options: Options) -> Compare:
+    """A comparison as it is asked for; no scan is read and nothing is written.
+
+    Raises:
+        InputError: an unknown method, or no test case with a label.
+    """
     rows = split_rows(methods)
     for row in rows:
         find_method(parse_row(row)[0])
@@ -104,14 +134,6 @@ def prepare(
     compare = Compare(data=data, out=out, rows=rows, seeds=seeds, options=options, exam=exam)
     if len(set(map(compare.folder, compare.jobs))) < len(compare.jobs):
         raise InputError(f"--methods {methods}: name each method once; two of these would share a folder.")
-    shared = tuple((path, value) for path, value in options.overrides if not path.startswith("method."))
-    probe = replace(options, method="supervised", seed=0, overrides=shared)
-    _, store = make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
-    _keep_settings(compare, store.fingerprint)
-    write_patients(compare.out, exam.patients)
-    if exam.store:
-        write_store_exam(exam)
-    say(f"Scored are {len(exam.cases)} {exam.kind}.")
     return compare
 
 

@@ -22,7 +22,7 @@ from coranet.engine.prediction.trained import Trained
 from coranet.errors import InputError
 from coranet.evaluation import evaluate
 from coranet.files import write_atomically
-from coranet.locks import OccupiedError
+from coranet.locks import OccupiedError, holding
 from coranet.methods import own_name
 from coranet.processes import end_with_parent
 from coranet.runs.comparison import Compare, Job
@@ -67,11 +67,16 @@ def attempt(
     say: Say = print,
     on_progress: OnProgress | None = None,
 ) -> str | None:
-    """Train, predict and score; returns the error in one line where it failed, which its folder keeps too."""
+    """Train, predict and score; returns the error in one line where it failed, which its folder keeps too.
+
+    Nobody else does the same run meanwhile, and what another process has finished is not done again.
+    """
     folder = compare.folder(job)
-    (folder / ERROR).unlink(missing_ok=True)
     try:
-        with allowing(compare.options.max_gb):
+        with holding(folder.with_name(f".{folder.name}.lock"), folder), allowing(compare.options.max_gb):
+            if compare.finished(job):
+                return None
+            (folder / ERROR).unlink(missing_ok=True)
             _run(compare, job, listeners, say, on_progress or (lambda what, done, total: None))
     except OccupiedError as error:  # nothing is written where another process is at work
         return str(error)
@@ -168,13 +173,19 @@ def _in_process(compare: Compare, job: Job) -> None:
     sys.exit(0 if error is None else 1)
 
 
+def kept_error(compare: Compare, job: Job) -> str | None:
+    """Why a run failed, in one line, as its folder says."""
+    file = compare.folder(job) / ERROR
+    return file.read_text(encoding="utf-8").partition("\n")[0] if file.exists() else None
+
+
 def _error_of(compare: Compare, job: Job, code: int | None) -> str | None:
     """What a process left behind; one that was killed had no time to."""
     if code == 0:
         return None
-    error, output = (compare.folder(job) / name for name in (ERROR, OUTPUT))
-    if error.exists():
-        return error.read_text(encoding="utf-8").partition("\n")[0]
+    output = compare.folder(job) / OUTPUT
+    if error := kept_error(compare, job):
+        return error
     if code == 1 and output.exists() and (lines := output.read_text(encoding="utf-8").splitlines()):
         return lines[-1]
     return f"ended with {signal.Signals(-code).name if code and code < 0 else f'status {code}'} (out of memory?)"

@@ -10,21 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from coranet.data.datasets import survey_dataset
-from coranet.data.datasets.folder import Case, Dataset
+from coranet.data.datasets.folder import Case, Dataset, refuse
 from coranet.data.doctor.checks import check_case
 from coranet.data.doctor.inspection import Report, conclude, inspect_loose, inspect_surveyed
 from coranet.data.doctor.observation import Observation, ReadCase, inspect_case
 from coranet.data.prepare.extents import Extents, extents_of
-from coranet.data.prepare.partial_store import Piece, discard, is_made
+from coranet.data.prepare.partial_store import Piece, PieceFiles, discard, is_made
 from coranet.data.prepare.preparation import Preparation
+from coranet.data.prepare.share import prepare_share, shares_are_ready
 from coranet.data.prepare.store_builder import Remarks, build_store, building
 from coranet.data.prepare.workers import Task, make_piece, side_by_side
 from coranet.data.problem import Problem, fatal
 from coranet.data.readers import Volume
+from coranet.data.shards import Shard
 from coranet.errors import InputError
 
 REFUSED = "refused"
@@ -50,6 +53,8 @@ class Intake:
     """What scans cannot be where something else is wrong."""
     keep: bool = True
     """Whether cases that are prepared are kept for another try where one of them cannot be."""
+    shard: Shard | None = None
+    """Of the cases, the share that is prepared, and no store is made yet."""
     jobs: int = 1
     """Processes, at most."""
     say: Callable[[str], None] = lambda message: None
@@ -73,10 +78,40 @@ def take_in(intake: Intake) -> tuple[Path, Dataset, list[Remarks]]:
     if found and extents:
         cases, settings = intake.choose(found), intake.prepare(extents, found.channels)
         path = intake.place(found, cases, settings)
+        if intake.shard:
+            work = _Checked(found, intake.passes)
+            count = partial(intake.on_progress, "preparing")
+            prepare_share(cases, settings, path, intake.shard, work, count, intake.jobs)
+            return path, found, []
+        if shares_are_ready(cases, settings, path):  # every case was looked at then
+            return path, found, build_store(found, cases, settings, path)
         with suppress(_OtherSettingsError):
             if not is_made(path):
                 return path, found, _at_once(intake, (found, problems), cases, settings, path)
+    if intake.shard:
+        refuse(problems)
+        raise InputError(
+            f"--shard {intake.shard}: how the scans of {intake.root} lie is not known before all of them are read. "
+            "Convert them to NIfTI, or prepare them without --shard."
+        )
     return _one_after_the_other(intake, found, problems)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """Reads a case of a share once, refuses it where something is wrong with it, and prepares it."""
+
+    found: Dataset
+    passes: Callable[[Problem], bool]
+
+    def __call__(self, task: Task) -> tuple[int, Piece, bool]:
+        if piece := PieceFiles(task.folder, task.number).read(task.key):
+            return task.number, piece, False
+        read, observation = inspect_case(task.case, self.found.classes)
+        wrong = [*observation.problems, *check_case(task.case, self.found, observation.seen, None)]
+        if stop := next((problem for problem in wrong if not self.passes(problem)), None):
+            raise InputError(str(stop))
+        return make_piece(task, _images(read, task.case), _labels(read, task.case))
 
 
 def look_at(found: Dataset, intake: Intake) -> Extents | None:

@@ -4,6 +4,7 @@
   .lock                   held by the process that writes
   journal.jsonl           the cases that are in the store, a line each, written after their voxels
   pieces/                 cases that are prepared, and wait until those before them are
+  shard-3-of-8.done       that a share of the cases is prepared, and from what
   store/                  images.bin, labels.bin
 """
 
@@ -26,6 +27,7 @@ from coranet.data.store import Store, StoreWriter, as_stored
 from coranet.errors import InputError
 from coranet.files import sweep
 from coranet.locks import LOCK, OccupiedError, holding
+from coranet.processes import machine
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
@@ -35,6 +37,9 @@ CHOICE = "Make room, or choose another folder with --cache or --out."
 """Where a store cannot be written."""
 _CHUNK = 2**22
 """Bytes that are copied at a time."""
+
+
+PIECES = "pieces"
 
 
 def unfinished(path: Path) -> Path:
@@ -155,7 +160,7 @@ def _add_bytes(digest: Hash, file: BinaryIO, count: int) -> None:
 @contextmanager
 def _in_one_move(path: Path) -> Iterator[BinaryIO]:
     """A file of this process alone: one whose parent was killed may still be at the same case."""
-    beside = path.with_suffix(f"{path.suffix}-{os.getpid()}")
+    beside = path.with_suffix(f"{path.suffix}-{machine()}-{os.getpid()}")
     with beside.open("w+b") as file:
         yield file
     beside.replace(path)
@@ -188,7 +193,7 @@ class ResumableWriter(StoreWriter):
 
     def __enter__(self) -> ResumableWriter:
         super().__enter__()
-        self.pieces = self.folder / "pieces"
+        self.pieces = self.folder / PIECES
         self.pieces.mkdir(exist_ok=True)
         self.journal = self.folder / "journal.jsonl"
         (self.inner / "index.json").unlink(missing_ok=True)  # of a writer that was killed just before the move

@@ -195,7 +195,7 @@ def fill_gaps(case: Case) -> Case:
 
 def _key(dataset: Dataset, cases: Sequence[Case], settings: Preparation) -> str:
     described = [str(dataset.root.resolve()), dataset.name, dataset.channels, sorted(dataset.classes.items())]
-    return _hash([described, [case_key(case, settings) for case in cases], *_said(dataset.ignore).values()])
+    return content_hash([described, [case_key(case, settings) for case in cases], *_said(dataset.ignore).values()])
 
 
 def case_key(case: Case, settings: Preparation) -> str:
@@ -205,7 +205,7 @@ def case_key(case: Case, settings: Preparation) -> str:
     stats = [file.stat() for source in sources for file in source.files() if file.exists()]
     seen = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
     about = [FORMAT, case.name, case.patient, case.part, case.label is not None, meant, seen, asdict(settings)]
-    return _hash([*about, *_said(case.ignore).values()])
+    return content_hash([*about, *_said(case.ignore).values()])
 
 
 def _said(ignore: int | None) -> dict[str, int]:
@@ -213,5 +213,6 @@ def _said(ignore: int | None) -> dict[str, int]:
     return {} if ignore is None else {"ignore": ignore}
 
 
-def _hash(content: object) -> str:
+def content_hash(content: object) -> str:
+    """Of anything that JSON can say."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

@@ -6,7 +6,7 @@ A writer looks at all cases before the first is predicted, so that what cannot b
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,5 +27,5 @@ class LabelWriter(Protocol):
             InputError: it cannot, or a library is missing.
         """
 
-    def write(self, out: Path, case: Case, label: NDArray[np.uint8], geometry: Geometry) -> Any:
+    def write(self, out: Path, case: Case, label: NDArray[np.uint8], geometry: Geometry) -> Path:
         """The label map `(x, y, z)` of a case, to a file of its name in a folder."""

@@ -50,7 +50,7 @@ class DicomSeg:
             remedy = "Export the series again with all its tags, or leave --dicom-seg away"
             raise FileError(stack.slices[0].file, f"does not state its {', '.join(missing)}", remedy)
 
-    def write(self, out: Path, case: Case, label: NDArray[np.uint8], geometry: Geometry) -> None:
+    def write(self, out: Path, case: Case, label: NDArray[np.uint8], geometry: Geometry) -> Path:
         """One segment for each class but the background; slices that were filled in are left out."""
         scan = case.images[0]
         stack = stack_of(scan.path, dict(scan.inside))
@@ -62,7 +62,9 @@ class DicomSeg:
         except (AttributeError, ValueError, TypeError, KeyError, IndexError) as error:
             remedy = "Export the series again with all its tags, or leave --dicom-seg away"
             raise FileError(scan.path, f"cannot be referred to ({one_line(str(error))[:200]})", remedy) from error
-        write_atomically(out / f"{case.name}.seg.dcm", content.getvalue())
+        file = out / f"{case.name}.seg.dcm"
+        write_atomically(file, content.getvalue())
+        return file
 
     def _segmentation(self, stack: Stack, label: NDArray[np.uint8]) -> Any:
         library = _library()

@@ -36,11 +36,13 @@ class SegNrrd:
     def check(self, case: Case) -> None:
         """Every label map can be written so."""
 
-    def write(self, out: Path, case: Case, label: NDArray[np.uint8], geometry: Geometry) -> None:
+    def write(self, out: Path, case: Case, label: NDArray[np.uint8], geometry: Geometry) -> Path:
         """The segments are layers of one volume, each its value in it."""
         lines = [*_header(geometry), *self._segments(label)]
         voxels = gzip.compress(label.astype(np.uint8).tobytes(order="F"), mtime=0)
-        write_atomically(out / f"{case.name}.seg.nrrd", "\n".join([*lines, "", ""]).encode() + voxels)
+        file = out / f"{case.name}.seg.nrrd"
+        write_atomically(file, "\n".join([*lines, "", ""]).encode() + voxels)
+        return file
 
     def _segments(self, label: NDArray[np.uint8]) -> Iterator[str]:
         """`key:=value` for each class but the background."""

@@ -44,7 +44,7 @@ class Answer:
         uncertain = None if self.uncertain is None else self.uncertain | (label != self.label).astype(np.uint8)
         return replace(self, label=label, uncertain=uncertain)
 
-    def write(self, out: Path, case: str, geometry: Geometry, *, flat: bool = False, masks: bool = False) -> None:
+    def write(self, out: Path, case: str, geometry: Geometry, *, flat: bool = False, masks: bool = False) -> list[Path]:
         """To `<case>.nii.gz` and, for each further map there is, `<case>_<map>.nii.gz`.
 
         Args:
@@ -53,14 +53,22 @@ class Answer:
             geometry: how the scan lies in the world.
             flat: whether the scan is a picture, and the maps are to be.
             masks: write what else the method shows, too.
+
+        Returns:
+            The files.
         """
         maps = {"uncertain": self.uncertain, **(self.masks if masks else {})}
-        write(out / f"{case}.nii.gz", self.label, geometry, flat=flat)
+        files = [out / f"{case}.nii.gz"]
+        write(files[0], self.label, geometry, flat=flat)
         for name, values in maps.items():
             if values is not None:
-                write(out / f"{case}_{name}.nii.gz", values, geometry, flat=flat)
+                files.append(out / f"{case}_{name}.nii.gz")
+                write(files[-1], values, geometry, flat=flat)
         if self.score is not None:
-            write(out / f"{case}_score.nii.gz", self.score, geometry, flat=flat, probabilities=True)
+            files.append(out / f"{case}_score.nii.gz")
+            write(files[-1], self.score, geometry, flat=flat, probabilities=True)
         if self.probabilities is not None:
             classes_last = np.moveaxis(self.probabilities, 0, -1)
-            write(out / f"{case}_probabilities.nii.gz", classes_last, geometry, probabilities=True)
+            files.append(out / f"{case}_probabilities.nii.gz")
+            write(files[-1], classes_last, geometry, probabilities=True)
+        return files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from coranet.engine import checkpoint
 from coranet.engine.allowance import make_networks
 from coranet.engine.codec import decode
 from coranet.engine.prediction.average import Average, Look, symmetries
+from coranet.engine.prediction.fitted import FITTED
 from coranet.engine.prediction.predictor import Predictor, settle, stride_of
+from coranet.engine.prediction.recipe import RECIPE
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.methods import Segmenter
@@ -40,6 +43,13 @@ def read_fitting(folders: Sequence[Path], *, trust: bool) -> dict[Path, Run]:
                     "averaged. Name runs that were trained on one set of scans, with one preset."
                 )
     return runs
+
+
+def content_of(run: Path, *, best: bool) -> list[str]:
+    """Of all files that decide what a run, or an exported network, says: their SHA-256."""
+    weights = checkpoint.BEST if best else checkpoint.LAST
+    files = [run / "run.json", run / weights, run / FITTED] if run.is_dir() else [run, run.with_name(RECIPE)]
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()]
 
 
 def _form(run: Run) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def list_scans(
     """The cases to predict, in order.
 
     Args:
-        scans: a scan, or a folder of them.
+        scans: a scan, a folder of them, or a text file that lists some.
         out: where predictions will go, which is another folder.
         channels: that each scan has.
         only: the cases, by name.

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from coranet.data.datasets.folder import scan_cases
+from coranet.data.datasets.folder import Case, scan_cases
 from coranet.data.grid import Grid
 from coranet.data.prepare.cases import (
     Preparation,
@@ -24,12 +24,12 @@ from coranet.data.prepare.cases import (
 from coranet.data.readers import Volume
 from coranet.data.readers.in_memory import volumes_of
 from coranet.data.store import Store
-from coranet.data.writers import LabelWriter
 from coranet.engine import checkpoint
 from coranet.engine.codec import decode
 from coranet.engine.out_of_memory import memory_for
 from coranet.engine.prediction.answer import Answer
 from coranet.engine.prediction.assembly import assemble
+from coranet.engine.prediction.case_files import CaseFiles, OnCase
 from coranet.engine.prediction.case_reading import measured, read_case
 from coranet.engine.prediction.fitted import Fitted
 from coranet.engine.prediction.loading import load_predictor, read_fitting
@@ -254,13 +254,12 @@ class Trained:
         dataset: str | None = None,
         gaps: bool = False,
         series: str | None = None,
-        writers: Sequence[LabelWriter] = (),
-        on_progress: Callable[[int, int, str], None] | None = None,
+        on_progress: OnCase | None = None,
     ) -> dict[str, CaseFacts]:
         """Predict scans, all or only those named, and write `<case>.nii.gz` and what else there is and is asked for.
 
         Args:
-            scans: a scan, or a folder of them.
+            scans: a scan, a folder of them, or a text file that lists some.
             out: where predictions go.
             only: the cases, by name.
             probabilities: write them too.
@@ -268,26 +267,17 @@ class Trained:
             dataset: how the folder is laid out, one of `DATASETS`; a folder of scans where it is not given.
             gaps: fill slices that are missing from a DICOM series.
             series: the DICOM series to take, by its UID or number, where there are several.
-            writers: of label maps in further formats.
             on_progress: told `(done, total, case)` after each.
 
         Returns:
             By case, what was found: how many millilitres of each class, where, and how sure that is.
         """
         cases = list_scans(scans, out, self.run.data.channels, only=only, dataset=dataset, gaps=gaps, series=series)
-        for writer in writers:
-            for case in cases:
-                writer.check(case)
-        make_folder(out)
-        found = {}
-        for number, case in enumerate(cases, start=1):
-            volumes = [image.read() for image in case.images]
-            answer = self.predict_volumes(volumes, probabilities=probabilities, scores=True)
-            answer.write(out, case.name, volumes[0].geometry, flat=volumes[0].flat, masks=masks)
-            for writer in writers:
-                writer.write(out, case, answer.label, volumes[0].geometry)
-            assert answer.facts is not None
-            found[case.name] = answer.facts
-            if on_progress:
-                on_progress(number, len(cases), case.name)
-        return found
+        return self.predict_cases(cases, CaseFiles(out=out, masks=masks), probabilities, on_progress)
+
+    def predict_cases(
+        self, cases: Sequence[Case], files: CaseFiles, probabilities: bool = False, on_progress: OnCase | None = None
+    ) -> dict[str, CaseFacts]:
+        """Predict cases, and write what is asked for of each."""
+        predict = partial(self.predict_volumes, probabilities=probabilities, scores=True)
+        return files.write(predict, cases, on_progress)
