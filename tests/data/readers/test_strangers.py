@@ -276,7 +276,7 @@ def test_a_tiff_that_has_some_of_its_rows_alone_is_refused(tmp_path: Path) -> No
     height = struct.pack("<2HI", 257, 4, 1)
     assert content.count(height) == 1
     (tmp_path / "a.tif").write_bytes(content.replace(height + struct.pack("<I", 16), height + struct.pack("<I", 500)))
-    assert "256 of 8000 pixels" in refusal(tmp_path / "a.tif")
+    assert "256 of the 8000 pixels" in refusal(tmp_path / "a.tif")
 
 
 @pytest.mark.parametrize(("rows", "padding"), [(1, 0), (12, 5000)])
