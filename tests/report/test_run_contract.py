@@ -45,7 +45,7 @@ def test_settings_that_are_none_are_refused_by_name(run: Path, value: object) ->
         content = json.loads(json.dumps(whole))
         spoil(content, path, value)
         (run / "run.json").write_text(json.dumps(content))
-        assert f"run.json: should have {SETTINGS[path][1]} as {path}, and has not" in refusal(run)
+        assert f"run.json: {path} is missing, or is not {SETTINGS[path][1]}" in refusal(run)
 
 
 @pytest.mark.parametrize("value", ["word", [1], -1, float("inf"), {"seg": "low"}])
@@ -56,7 +56,7 @@ def test_lines_of_a_log_that_are_none_are_refused_by_name(run: Path, value: obje
             continue
         record = {**json.loads(lines[1]), path: value}
         (run / "log.jsonl").write_text("\n".join([lines[0], json.dumps(record), *lines[2:], ""]))
-        assert f"log.jsonl: should have {RECORD[path][1]} as {path}, and has not" in refusal(run)
+        assert f"log.jsonl: {path} is missing, or is not {RECORD[path][1]}" in refusal(run)
 
 
 def test_half_a_sign_in_a_name_is_spelled_out_on_the_page(run: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_prediction_of_another_size_is_refused_by_name(run: Path) -> None:
 def test_a_comparison_s_files_that_are_none_are_refused_by_name(run: Path) -> None:
     folder = run.parent
     for name, content, said in (
-        ("compare.json", b'{"data": 7}', "should have a path as data"),
+        ("compare.json", b'{"data": 7}', "data is missing, or is not a path"),
         ("table.csv", b"run\n" + b"x" * 200_000, "is no table"),
         ("patients.json", b"[]", "is not a JSON object"),
     ):

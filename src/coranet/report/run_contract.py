@@ -89,4 +89,4 @@ def check_contract(file: Path, content: Any, contract: Contract, remedy: str) ->
         for name in path.split("."):
             value = value.get(name) if isinstance(value, dict) else None
         if not fits(value):
-            raise FileError(file, f"should have {words} as {path}, and has not", remedy)
+            raise FileError(file, f"{path} is missing, or is not {words}", remedy)

@@ -173,7 +173,11 @@ def test_mat_that_is_not_clear(tmp_path: Path) -> None:
     savemat(tmp_path / "two.mat", {"scan": ARRAY, "mask": ARRAY > 3})
     savemat(tmp_path / "none.mat", {"note": "text", "number": 3})
     (tmp_path / "bad.mat").write_bytes(b"MATLAB 5.0 MAT-file, but not really".ljust(200))
-    for name, message in (("two", "holds scan, mask"), ("none", "holds no images"), ("bad", "is not MATLAB, damaged")):
+    for name, message in (
+        ("two", "holds several images"),
+        ("none", "holds no image"),
+        ("bad", "is not MATLAB, damaged"),
+    ):
         with pytest.raises(InputError, match=f"{name}.mat: {message}"):
             source(tmp_path / f"{name}.mat").read()
     assert Source(path=tmp_path / "two.mat", reader="mat", inside=(("key", "mask"),)).read().array.dtype == np.uint8

@@ -106,7 +106,7 @@ def test_hdf5_with_a_piece_larger_than_its_array_is_refused(tmp_path: Path) -> N
 
 def test_mat_with_a_sparse_matrix_is_refused(tmp_path: Path) -> None:
     savemat(tmp_path / "a.mat", {"image": csc_matrix(np.eye(40))})
-    assert "no images" in refusal(tmp_path / "a.mat")
+    assert "no image" in refusal(tmp_path / "a.mat")
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -114,7 +114,7 @@ def test_mat_of_more_cells_than_bytes_is_refused(tmp_path: Path, packed: bool) -
     cells = np.empty((3, 4), object)
     cells[...] = [[np.ones((2, 2))] * 4] * 3
     savemat(tmp_path / "whole.mat", {"cells": cells}, do_compression=packed)
-    assert "no images" in refusal(tmp_path / "whole.mat")  # walked through, and well
+    assert "no image" in refusal(tmp_path / "whole.mat")  # walked through, and well
     savemat(tmp_path / "a.mat", {"cells": cells})
     content = (tmp_path / "a.mat").read_bytes()
     lie = content.replace(np.array([3, 4], "<i4").tobytes(), np.array([3, 2**27], "<i4").tobytes())
@@ -276,7 +276,7 @@ def test_a_tiff_that_has_some_of_its_rows_alone_is_refused(tmp_path: Path) -> No
     height = struct.pack("<2HI", 257, 4, 1)
     assert content.count(height) == 1
     (tmp_path / "a.tif").write_bytes(content.replace(height + struct.pack("<I", 16), height + struct.pack("<I", 500)))
-    assert "256 of 8000 pixels" in refusal(tmp_path / "a.tif")
+    assert "256 of the 8000 pixels" in refusal(tmp_path / "a.tif")
 
 
 @pytest.mark.parametrize(("rows", "padding"), [(1, 0), (12, 5000)])

@@ -38,7 +38,9 @@ def read(path: Path, inside: Inside) -> Volume:
     key = str(inside.get("key", next(iter(arrays), "")))
     if key not in arrays or ("key" not in inside and len(arrays) > 1):
         remedy = "Save one image a file, or name the dataset that it comes from with --dataset"
-        raise FileError(path, f"holds {', '.join(arrays) or 'no images'}, of which {key or 'none'} is meant", remedy)
+        listed = ", ".join(arrays) or "none"
+        called = f"no image called {key}, of these: {listed}" if "key" in inside else f"several images: {listed}"
+        raise FileError(path, f"holds {called if arrays else 'no image'}", remedy)
     array = arrays[key]
     if array.ndim == 4:
         array = array[..., _frame(path, array.shape[3], inside)]
@@ -73,7 +75,7 @@ def _load(path: Path, head: bytes) -> dict[str, NDArray[Any]]:
                 check_elements(path, file, size)
         found = [(name, shape, _WIDTHS[kind]) for name, shape, kind in whosmat(str(path)) if kind in _WIDTHS]
         if odd := next((shape for _, shape, _ in found if min(shape, default=0) < 0), None):
-            raise FileError(path, f"has an array of {odd} values, which none has", COPY_AGAIN)
+            raise FileError(path, f"has an array of the sizes {odd}, which no array has", COPY_AGAIN)
         wanted = {name: width * math.prod(shape) for name, shape, width in found}
         claim(path, sum(wanted.values()), size)
         loaded = loadmat(str(path), variable_names=list(wanted))

@@ -53,7 +53,7 @@ class Elements:
         (word,) = struct.unpack_from(f"{self.order}I", flags.content)
         sizes = struct.unpack_from(f"{self.order}{len(axes.content) // 4}i", axes.content)
         if min(sizes, default=0) < 0:
-            raise FileError(self.path, f"has an array of {sizes} values, which none has", COPY_AGAIN)
+            raise FileError(self.path, f"has an array of the sizes {sizes}, which no array has", COPY_AGAIN)
         at = self._element(axes.end).end  # past the name
         if word & 0xFF == _CELL:
             cells = math.prod(sizes)

@@ -73,7 +73,7 @@ def _check_tiles(path: Path, picture: Image) -> None:
     extents = {tile[1] for tile in getattr(picture, "tile", ())}
     area = sum((right - left) * (lower - upper) for left, upper, right, lower in filter(None, extents))
     if extents and area < math.prod(picture.size):
-        raise FileError(path, f"has {area} of {math.prod(picture.size)} pixels that it announces", COPY_AGAIN)
+        raise FileError(path, f"has only {area} of the {math.prod(picture.size)} pixels that it announces", COPY_AGAIN)
 
 
 def _grey(path: Path, picture: Image) -> NDArray[Any]:
