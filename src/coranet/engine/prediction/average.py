@@ -73,7 +73,7 @@ def symmetries(augment: Augment, window: tuple[int, ...]) -> tuple[Orientation, 
 
     They are mirrorings of the first two axes, where training mirrored, and quarter turns in their plane, where it turned
     and the window's sides there are equal. Others are not taken: a network that never saw the left side on the right, or
-    the feet above, answers worse there. The third axis is never mirrored in training.
+    the feet above, was not taught what to say there. The third axis is never mirrored in training.
     """
     plane, others = (0, 1), tuple(range(2, len(window)))
     mirrored, turned = (trained and augment.upright < 1 for trained in (augment.flip, augment.turns))

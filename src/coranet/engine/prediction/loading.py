@@ -102,7 +102,7 @@ def _views_of(run: Run, folder: Path) -> tuple[Orientation, ...]:
     views = symmetries(run.data.augment, run.data.window.size)
     if len(views) == 1:
         raise InputError(
-            f"{folder}: was trained on upright images alone, and does worse on mirrored or turned copies. Leave --tta "
-            "away, or train with --set data.augment.flip=true."
+            f"{folder}: was trained on upright images alone, and does not know mirrored or turned ones. Leave "
+            "--tta away, or train with --set data.augment.flip=true."
         )
     return views
