@@ -37,7 +37,7 @@ from coranet.runs.fitting import Calibrate, calibrate_run
 from coranet.runs.labelling import look_at_all
 from coranet.runs.launch import train
 from coranet.runs.options import Options
-from uncertainty import Source, find_source
+from uncertainty import Source, add_shared, find_source
 
 WAYS = ("random", "uncertainty", "expected", "oracle")
 
@@ -110,21 +110,12 @@ def rounds(source: Source, way: str, seed: int, arguments: argparse.Namespace) -
 def main() -> None:
     """From the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="+", help="phantom, or NAME=DATA,SPLIT")
-    parser.add_argument("--out", type=Path, required=True)
+    add_shared(parser)
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--start", type=int, default=5)
     parser.add_argument("--add", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--method", default="coranet:repaired")
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--dims", type=int, choices=(2, 3), default=2)
-    parser.add_argument("--labelled", type=int)
-    parser.add_argument("--unlabelled", type=int)
-    parser.add_argument("--development", type=int, default=0, help="score so many unlabelled cases, and no test case")
-    parser.add_argument("--device")
-    parser.add_argument("--threads", type=int)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     rows = [

@@ -145,21 +145,26 @@ def table(rows: Sequence[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """From the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_shared(parser: argparse.ArgumentParser) -> None:
+    """What both studies of uncertainty are told."""
     parser.add_argument("sets", nargs="+", help="phantom, or NAME=DATA,SPLIT")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--method", default="coranet:repaired")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--dims", type=int, choices=(2, 3), default=2)
-    parser.add_argument("--folds", type=int, default=3)
-    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--labelled", type=int, help="use the first so many labels of a split")
     parser.add_argument("--unlabelled", type=int, help="and so many unlabelled cases")
     parser.add_argument("--development", type=int, default=0, help="score so many unlabelled cases, and no test case")
     parser.add_argument("--device")
     parser.add_argument("--threads", type=int)
+
+
+def main() -> None:
+    """From the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_shared(parser)
+    parser.add_argument("--folds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=1)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     rows = [

@@ -15,6 +15,7 @@ from tests.attacks.series_that_lie import SERIES_LIES
 from tests.attacks.settings import (
     attack_comparison,
     attack_dataset,
+    attack_fit,
     attack_page,
     attack_run,
     attack_split,
@@ -55,6 +56,7 @@ KINDS: dict[str, Kind] = {
     "dataset.json": Kind(make=attack_dataset, count=250, few=10),
     "split": Kind(make=attack_split, count=150, few=8),
     "run.json": Kind(make=attack_run, count=500, few=12),
+    "calibration.json": Kind(make=attack_fit, count=100, few=6),
     "compare.json": Kind(make=attack_comparison, count=80, few=0, needs=("compare",)),
     "store": Kind(make=attack_store, count=200, few=8),
     "checkpoint": Kind(make=attack_checkpoint, count=250, few=15),

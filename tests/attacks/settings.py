@@ -1,10 +1,11 @@
-"""Attacks on what people write or send as JSON: dataset.json, splits, run.json, compare.json, a store's index.json."""
+"""Attacks on what people write or send as JSON: of datasets, splits, runs, fits, comparisons and stores."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import numpy as np
 import torch
 
 from coranet.data.datasets.folder import read_folder
+from coranet.engine.codec import decode
+from coranet.engine.prediction.fitted import FITTED, Fitted
+from coranet.json_files import read_object
 from coranet.runs.options import Options
 from coranet.runs.run_plan import make_run
 from tests.attacks.attack import Attack, Scene, Wrong
@@ -103,6 +107,28 @@ def attack_run(scene: Scene) -> Attack:
     ]
     name, act = acts[scene.number % len(acts)]
     return Attack(what=f"{name}, {what}", act=act)
+
+
+def attack_fit(scene: Scene) -> Attack:
+    """A run folder with a hostile calibration.json; every other time its checksum fits again."""
+    run = copy_run(scene.world, scene.room)
+    file = run / FITTED
+    what = spoil(file, scene)
+    if scene.number % 2:
+        _seal(file)
+    acts: list[tuple[str, Act]] = [
+        ("load", lambda: check_answer(run, scene.world)),
+        ("predict", lambda: _said_or_wrote(run, scene)),
+    ]
+    name, act = acts[scene.number // 2 % len(acts)]
+    return Attack(what=f"{name}, {what}", act=act)
+
+
+def _seal(file: Path) -> None:
+    """Give a file the checksum of what it says, as one who means harm would."""
+    with suppress(Exception):  # what cannot be read has no checksum
+        fitted: Fitted = decode(Fitted, read_object(file))
+        fitted.write(file.parent)
 
 
 def check_answer(run: Path, world: World, **options: Any) -> None:

@@ -60,6 +60,7 @@ def test_few_cases_call_less_odd_than_many():
     assert not is_far(1.0, some, 0.0)
     assert is_far(1.0, some * 10, 0.0)
     assert not is_far(1e9, some[:2], 0.0)
+    assert not is_far(1.0, [1e308, 1e308, 1e308], 0.0)  # of a run that someone has tampered with
 
 
 def test_the_worst_case_comes_first_by_the_dice_to_expect():

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import hypot, log
-from statistics import fmean, median, stdev
+from statistics import median
+
+import numpy as np
 
 from coranet.metrics.case_facts import CaseFacts, ClassFacts, Place
 
@@ -86,4 +88,5 @@ def is_far(value: float, seen: Sequence[float], grain: float) -> bool:
 
     n = len(seen)
     reach = float(stdtrit(n - 1, 1 - 0.5 / _ONE_IN)) * (1 + 1 / n) ** 0.5
-    return bool(abs(value - fmean(seen)) > reach * hypot(stdev(seen), grain))
+    with np.errstate(over="ignore", invalid="ignore"):  # a run may come from anyone, and hold numbers beyond all use
+        return bool(abs(value - np.mean(seen)) > reach * hypot(float(np.std(seen, ddof=1)), grain))
