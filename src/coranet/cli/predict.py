@@ -13,7 +13,7 @@ from coranet.cli.compare import advice
 from coranet.cli.parsing import FLAT, GIVEN, MaxGb
 from coranet.cli.stopping import until_stopped
 from coranet.data.budget import within_budget
-from coranet.files import make_folder, sweep
+from coranet.files import sweep
 from coranet.runs.cluster.cluster_options import ShardOptions
 
 if TYPE_CHECKING:
@@ -94,18 +94,19 @@ class PredictVerb:
         only = getattr(run.split, self.only) if self.only else None
         how: dict[str, Any] = {"dataset": self.dataset, "gaps": self.allow_gaps, "series": self.series}
         cases = list_scans(self.scans, self.out, run.data.channels, only=only, **how)
-        make_folder(self.out)
-        journal = CaseJournal(self.out, self._identity())
+        identity = self._identity()
         if cluster is not None:
             from coranet.runs.cluster.fleet import fleet
 
+            journal = CaseJournal(self.out, identity)
             lacking = {Shard.of(case.name, self.on.shards) for case in cases if journal.found(case) is None}
             with fleet(self.out, self.on, GIVEN.get(), say) as tasks:
                 if failed := tasks.attempt_shards(sorted(lacking)):
                     say(f"{failed} of {len(lacking)} shards failed: coranet status {self.out} shows them.")
                     return 1
         share = [case for case in cases if shard is None or shard.has(case.name)]
-        with sharing(self.out, shard, self.out), journal.opened(shard.name if shard else "all"):
+        name = shard.name if shard else "all"
+        with sharing(self.out, shard, self.out), CaseJournal(self.out, identity).opened(name) as journal:
             sweep(self.out)
             rows = journal.rows(share)
             if rows is None:
@@ -156,8 +157,10 @@ class PredictVerb:
         from coranet.data.case_journal import digest
         from coranet.engine.checkpoint import BEST, LAST
 
-        with (self.run / (BEST if self.best else LAST)).open("rb") as weights:
-            content = file_digest(weights, "sha256").hexdigest()
+        weights, content = self.run / (BEST if self.best else LAST), ""
+        if weights.is_file():  # else it is said when they are loaded
+            with weights.open("rb") as file:
+                content = file_digest(file, "sha256").hexdigest()
         places = ("run", "scans", "out", "only", "trust", "device", "max_gb", "on")
         options = {name: value for name, value in vars(self).items() if name not in places}
         return digest([content, (self.run / "run.json").read_text(encoding="utf-8"), options])
