@@ -43,6 +43,7 @@ class CaseJournal:
     """Stands for all that makes the results."""
     done: dict[str, dict[str, Any]] = field(init=False)
     """The newest line of each case."""
+    share: str = "all"
     file: BinaryIO | None = None
 
     def __post_init__(self) -> None:
@@ -50,14 +51,14 @@ class CaseJournal:
 
     @contextmanager
     def opened(self, share: str) -> Iterator[CaseJournal]:
-        """Read what is finished meanwhile, and add to it as the owner of a share."""
-        make_folder(self.folder / JOURNALS)
-        self.done = read_journals(self.folder)
-        with (self.folder / JOURNALS / f"{share}.txt").open("ab+") as self.file:
-            if self.file.tell() and not _ends_in_a_line(self.file):  # whoever wrote last was killed
-                self.file.write(b"\n")
+        """Add to it as the owner of a share."""
+        self.share = share
+        try:
             yield self
-        self.file = None
+        finally:
+            if self.file is not None:
+                self.file.close()
+            self.file = None
 
     def found(self, case: Case) -> Row | None:
         """What is said of a case that is finished; None where it is not, or no longer."""
@@ -78,7 +79,8 @@ class CaseJournal:
 
     def add(self, case: Case, row: Row, files: Sequence[Path]) -> None:
         """A case is finished, and these are its results; once this returns, it will not be done again."""
-        assert self.file is not None, "a journal is opened before it is written to"
+        if self.file is None:
+            self.file = _appended(self.folder / JOURNALS / f"{self.share}.txt")
         line = {"case": case.name, "key": self.key(case), "files": _seen(self.folder, files), "row": row}
         self.file.write(json.dumps(line).encode() + b"\n")
         self.file.flush()
@@ -116,9 +118,15 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
                 yield line
 
 
-def _ends_in_a_line(file: BinaryIO) -> bool:
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) == b"\n"
+def _appended(path: Path) -> BinaryIO:
+    """A file to add lines to."""
+    make_folder(path.parent)
+    file = path.open("ab+")
+    if file.tell():
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":  # whoever wrote last was killed
+            file.write(b"\n")
+    return file
 
 
 def _stat(file: Path) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from coranet.processes import machine, start_of
 from coranet.runs.cluster import standing
 from coranet.runs.cluster.cluster_options import ClusterOptions, ShardOptions
 from coranet.runs.cluster.fleet import fleet, way_back
-from coranet.runs.cluster.ledger import Entry, Ledger, Outcome, make_place, output_of, place_of, write_outcome
+from coranet.runs.cluster.ledger import Entry, Ledger, TaskNote, make_place, output_of, place_of, write_outcome
 from coranet.runs.cluster.standing import standings
 from coranet.runs.cluster.watch import watch
 from coranet.runs.cluster.worker import FailedTaskError, Worker
@@ -123,7 +123,7 @@ def place(tmp_path):
     }
     Ledger(cluster="slurm", entries=entries, minutes=60).write(place)
     for name, state in (("a", "finished"), ("b", "failed"), ("c", "running"), ("d", "running")):
-        write_outcome(place, name, Outcome(token=name, state=state, error="out of luck" if state == "failed" else ""))
+        write_outcome(place, name, TaskNote(token=name, state=state, error="out of luck" if state == "failed" else ""))
     return place
 
 

@@ -54,7 +54,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class TaskNote:
     """What a task says of itself."""
 
     token: str
@@ -116,17 +116,17 @@ def output_of(place: Path, task: str) -> Path:
     return place / f"{_file_name(task)}.txt"
 
 
-def read_outcome(place: Path, task: str, token: str) -> Outcome | None:
+def read_outcome(place: Path, task: str, token: str) -> TaskNote | None:
     """What became of a task since it was handed over with this token; None where it has not begun."""
     file = place / f"{_file_name(task)}.json"
     try:
-        outcome = _made(Outcome, read_object(file))
+        outcome = _made(TaskNote, read_object(file))
     except (InputError, TypeError, ValueError, AttributeError):
         return None
     return outcome if outcome.token == token else None
 
 
-def write_outcome(place: Path, task: str, outcome: Outcome) -> None:
+def write_outcome(place: Path, task: str, outcome: TaskNote) -> None:
     """What becomes of it."""
     write_atomically(place / f"{_file_name(task)}.json", (json.dumps(asdict(outcome)) + "\n").encode())
 

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from coranet.errors import InputError, one_line
 from coranet.processes import is_running, machine, start_of
-from coranet.runs.cluster.ledger import Entry, Ledger, Outcome, output_of, read_outcome
+from coranet.runs.cluster.ledger import Entry, Ledger, TaskNote, output_of, read_outcome
 
 Standpoint = Literal["runs", "waits", "unknown", "cut off", "failed", "finished"]
 ALIVE: frozenset[Standpoint] = frozenset({"runs", "waits", "unknown"})
@@ -20,7 +20,7 @@ _PENDING = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class TaskStanding:
     """How a task stands."""
 
     name: str
@@ -43,7 +43,7 @@ class Queued(NamedTuple):
     where: str
 
 
-def standings(place: Path) -> list[Standing]:
+def standings(place: Path) -> list[TaskStanding]:
     """How all tasks stand that were handed over."""
     ledger = Ledger.read(place)
     if ledger is None:
@@ -58,8 +58,8 @@ def standings(place: Path) -> list[Standing]:
 
 
 def _standing(
-    place: Path, name: str, entry: Entry, outcome: Outcome | None, queue: Mapping[str, Queued] | None, minutes: int
-) -> Standing:
+    place: Path, name: str, entry: Entry, outcome: TaskNote | None, queue: Mapping[str, Queued] | None, minutes: int
+) -> TaskStanding:
     state: Standpoint
     found = queue.get(entry.job) if queue is not None else None
     where, left, note = outcome.host if outcome else "", "", outcome.error if outcome else ""
@@ -78,7 +78,9 @@ def _standing(
         left = found.left or _words_of(outcome.since + 60 * minutes - time.time())
     if outcome and outcome.slice > 1 and state in ALIVE:
         note = f"{note}; " * bool(note) + f"start {outcome.slice}"
-    return Standing(name=name, state=state, left=left, where=where, note=one_line(note), output=output_of(place, name))
+    return TaskStanding(
+        name=name, state=state, left=left, where=where, note=one_line(note), output=output_of(place, name)
+    )
 
 
 def queued(entries: Iterable[Entry]) -> Mapping[str, Queued] | None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from coranet.runs.cluster.standing import ALIVE, Standing, standings
+from coranet.runs.cluster.standing import ALIVE, TaskStanding, standings
 
 _SOON, _LATER, _SLOWER = 0.5, 30.0, 1.3
 """Seconds between two looks: at first, at most, and how they grow. A queue is not to be asked all the time."""
@@ -32,7 +32,7 @@ def watch(place: Path, names: Collection[str], say: Callable[[str], None] = prin
         wait = min(wait * _SLOWER, _LATER)
 
 
-def in_words(one: Standing) -> str:
+def in_words(one: TaskStanding) -> str:
     """One line of how a task stands."""
     about = ", ".join(filter(None, (one.where and f"on {one.where}", one.left and f"{one.left} left")))
     return f"{one.name}: {one.state}{f' ({about})' if about and one.state == 'runs' else ''}" + (

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from coranet.errors import InputError
 from coranet.locks import OccupiedError, holding
-from coranet.runs.cluster.ledger import Ledger, Outcome, State, output_of, read_outcome, write_outcome
+from coranet.runs.cluster.ledger import Ledger, State, TaskNote, output_of, read_outcome, write_outcome
 from coranet.signals import REQUESTS
 
 if TYPE_CHECKING:
@@ -108,9 +108,9 @@ class Worker:
     def _note(self, state: State, error: str = "", *, begins: bool = False) -> None:
         place = Path(self.place)
         before = read_outcome(place, self.name, self.token)
-        outcome = before or Outcome(token=self.token, state=state, slice=0)
+        outcome = before or TaskNote(token=self.token, state=state, slice=0)
         if begins:
-            outcome = Outcome(token=self.token, state=state, slice=outcome.slice + 1)
+            outcome = TaskNote(token=self.token, state=state, slice=outcome.slice + 1)
         write_outcome(place, self.name, replace(outcome, state=state, error=error))
 
     def _has_ended(self) -> bool:
