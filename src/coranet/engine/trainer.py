@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.data.store import Store
@@ -35,13 +37,19 @@ class Trainer:
     """
 
     def __init__(
-        self, run: Run, store: Store, folder: Path, device: torch.device, listeners: Sequence[Listener] = ()
+        self,
+        run: Run,
+        store: Store,
+        folder: Path,
+        device: torch.device,
+        listeners: Sequence[Listener] = (),
+        voices: Mapping[str, NDArray[np.uint8]] | None = None,
     ) -> None:
         for listener in listeners:
             listener.on_open(run, store)
             run = replace(run, made_with={**run.made_with, **listener.marks})
         self.run, self.listeners = run, listeners
-        self.setup = Setup.of(run, store, device)
+        self.setup = Setup.of(run, store, device, voices)
         self.state = State(self.setup, folder)
         updates = Updates(run.method, self.setup.nets, self.state.optimizers, run.accel)
         self.learn: Callable[[Batch, Progress, float], Terms] = Captured(updates) if run.accel.graphs else updates

@@ -32,6 +32,8 @@ class Method(ABC):
     """What is done with unlabelled pixels of high confidence."""
     low: ClassVar[str] = "none"
     """And with those of low confidence."""
+    hears: ClassVar[bool] = False
+    """Whether labels by another model are of use to it (`other_voice.py`)."""
 
     dice: float = 0.0
     """Weight of a Dice term beside the cross-entropy on labelled images. The paper has none."""

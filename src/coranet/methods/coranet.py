@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
+from coranet.methods.other_voice import doubted, told_terms
 from coranet.nets import Body, Feature, MakeNet
 from coranet.ops.losses import Normalise, masked_mean, probabilities
 from coranet.ops.passes import evaluating, guess
@@ -50,8 +51,12 @@ class Targets(NamedTuple):
 
     @classmethod
     def stored(cls, sample: Sample) -> Targets:
-        """As they were at the last refresh."""
-        return cls(sample.maps["label"].long(), sample.maps["certain"].bool())
+        """As they were at the last refresh, and as another model has it."""
+        return cls(sample.maps["label"].long(), sample.maps["certain"].bool()).heard(sample)
+
+    def heard(self, sample: Sample) -> Targets:
+        """Less certain where another model says otherwise."""
+        return self._replace(certain=doubted(sample, self.label, self.certain))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +131,16 @@ class SeparateSelfTraining(Method):
         assert sample.label is not None
         logits = nets["student"](sample.image)
         own = self.regions.losses(logits, sample.label)
+        told = told_terms(
+            batch.unlabelled,
+            at,
+            self.phases[0].name,
+            lambda told: self.supervised_terms(nets["student"](told.image, ("main",))["main"], told),
+        )
         return Terms(
             values=self.supervised_terms(logits["main"], sample)
             | {name: masked_mean(loss, sample.valid) for name, loss in own.items()}
+            | told
         )
 
     def begin_phase(self, nets: Nets, phase: str) -> None:
@@ -149,7 +161,7 @@ class SeparateSelfTraining(Method):
         """By the student as it is."""
         student = self.segmenter(nets)
         with evaluating(student.net), torch.no_grad():  # a look at the targets must not move running statistics
-            return Targets.of(student(sample.image))
+            return Targets.of(student(sample.image)).heard(sample)
 
     def on_labels_alone(self) -> Method:
         """L_crm alone, which still says what is uncertain."""
@@ -159,6 +171,8 @@ class SeparateSelfTraining(Method):
 @dataclass(frozen=True, kw_only=True)
 class CoraNet(SeparateSelfTraining):
     """Certain pixels learn from pseudo-labels, uncertain ones from a mean teacher. The defaults are the text's."""
+
+    hears: ClassVar[bool] = True
 
     self_training: bool = True
     """Learn from pseudo-labels (C-SN)."""

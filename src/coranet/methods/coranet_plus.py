@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
+from coranet.methods.other_voice import doubted, told_terms
 from coranet.nets import Body, Feature, MakeNet, body_of
 from coranet.ops.features import drop_channels
 from coranet.ops.losses import cross_entropy, masked_mean, one_hot, probabilities, soft_dice, squared_difference
@@ -58,6 +59,7 @@ class CoraNetPlus(Method):
     paper: ClassVar[str] = "Shi et al., IEEE TMI 2021, carried on here"
     high: ClassVar[str] = "pseudo-labels"
     low: ClassVar[str] = "consistency"
+    hears: ClassVar[bool] = True
 
     alpha: float = 5.0
     """How many times dearer one kind of mistake is than the other to the conservative and the radical head."""
@@ -162,9 +164,16 @@ class CoraNetPlus(Method):
         assert sample.label is not None
         logits = nets["student"](sample.image)
         own = self.estimator.losses(logits, sample.label)
+        told = told_terms(
+            batch.unlabelled,
+            at,
+            self.phases[0].name,
+            lambda told: self.supervised_terms(nets["student"](told.image, ("main",))["main"], told),
+        )
         return Terms(
             values=self.supervised_terms(logits["main"], sample)
             | {name: masked_mean(loss, sample.valid) for name, loss in own.items()}
+            | told
         )
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
@@ -201,9 +210,11 @@ class CoraNetPlus(Method):
             both = torch.cat([(1 - objects.sum(dim=1, keepdim=True)).clamp(min=1e-6), objects], dim=1)
             target = (target + both / both.sum(dim=1, keepdim=True)) / 2
         spoken = torch.cat([~(con > 0.5).any(dim=1, keepdim=True), (rad > 0.5) | (con > 0.5)], dim=1)
+        label = target.argmax(dim=1)
+        weight = self.weigh(regions.certain, regions.score, target, sample.valid)
         return Guide(
-            label=target.argmax(dim=1),
-            weight=self.weigh(regions.certain, regions.score, target, sample.valid),
+            label=label,
+            weight=weight * doubted(sample, label, torch.ones_like(regions.certain)),
             target=target,
             allowed=spoken,
             score=torch.where(sample.valid, regions.score, 0.0),

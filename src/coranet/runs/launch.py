@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from coranet.data.prepare.other_labels import OtherLabels
 from coranet.data.prepare.preparation import Preparation
 from coranet.engine.allowance import make_networks
 from coranet.engine.checkpoint import LAST
@@ -93,16 +94,23 @@ def _train_alone(
                 "Continue on the same files with the same version, or start anew."
             )
         make_networks(run, out / LAST)  # refused before memory is taken
-        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)))
+        heard = OtherLabels.kept(out, store) if run.made_with.get("teacher") else OtherLabels()
+        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)), heard.maps)
         trainer.resume(say)
         say(f"Continuing after step {trainer.state.done} of {run.train.steps}.")
     else:
         run, store = make_run(data, options, device, say=say, on_progress=on_progress)
-        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)))
+        heard = OtherLabels()
+        if options.teacher is not None:
+            heard = OtherLabels.read(options.teacher, store, run.split.unlabelled)
+            say(f"Labels by others, of {len(heard.maps)} of {len(run.split.unlabelled)} unlabelled cases.")
+        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out)), heard.maps)
         if options.init is not None:
             trainer.state.start_from(options.init, say)
             say(f"Starting from the weights of {options.init}.")
         _begin_folder(run, out)
+        if heard.maps:
+            heard.write(out)
         trainer.begin()
         trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
     trainer.fit()
