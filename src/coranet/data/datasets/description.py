@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coranet.data.problem import FileError, Problem
-from coranet.data.readers import ending_of
+from coranet.data.readers import READERS, ending_of
 from coranet.data.readers.nifti import ENDINGS
 from coranet.file_names import printable
 from coranet.json_files import JsonError, read_json
@@ -114,6 +114,9 @@ def read_ignore(path: Path, data: Mapping[str, Any]) -> int | None:
     if found and not (len(found) == 1 and highest < found[0] <= 255):
         remedy = f'Give it one number above all classes and up to 255, such as "ignore": {highest + 1}'
         raise FileError(path, f'"labels" gives ignore the number {", ".join(map(str, found))}', remedy)
+    if found == [255] and data.get("file_ending") in READERS["image"].endings:
+        remedy = f'Give it another, such as "ignore": {highest + 1}, in the label files too'
+        raise FileError(path, '"labels" gives ignore the number 255, which in pictures means an object', remedy)
     return found[0] if found else None
 
 
