@@ -17,10 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from coranet.evaluation.sizes import odd_sizes
+
 from coranet.data.case_journal import CaseJournal
 from coranet.data.datasets.folder import Case, scan_cases
 from coranet.data.shards import Shard
-from coranet.evaluation.sizes import odd_sizes
 
 
 @contextmanager

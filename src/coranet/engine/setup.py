@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from coranet.data.store import Store
@@ -17,8 +20,9 @@ from coranet.engine.step import laid_out, progress
 from coranet.engine.timeline import Stretch, lay_out
 from coranet.errors import InputError
 from coranet.feed.batches import Batches, mix
-from coranet.feed.pools import CaseMemory, Pool
+from coranet.feed.pools import CaseMemory, OtherMaps, Pool
 from coranet.feed.residency import Room
+from coranet.methods.other_voice import SILENT, VOICE
 from coranet.nets import MakeNet
 from coranet.nets.synchronised import synchronise
 from coranet.types import Batch, Progress
@@ -39,8 +43,15 @@ class Setup:
     group: Group = ALONE
 
     @classmethod
-    def of(cls, run: Run, store: Store, device: torch.device, group: Group = ALONE) -> Setup:
-        """Load the scans and make the networks."""
+    def of(
+        cls,
+        run: Run,
+        store: Store,
+        device: torch.device,
+        group: Group = ALONE,
+        voices: Mapping[str, NDArray[np.uint8]] | None = None,
+    ) -> Setup:
+        """Load the scans, with what another model said of some unlabelled ones, and make the networks."""
         _set_arithmetic(run.accel, device)
         window, split = run.data.window, run.split
         room = Room.of(device, run.accel.device_bytes, run.accel.host_bytes)
@@ -50,7 +61,10 @@ class Setup:
             partial = [name for name in split.labelled if name in store.partial]
             unlabelled = None
             if split.unlabelled or partial:
-                unlabelled = Pool.load(store, split.unlabelled, window, room, labelled=False, partial=partial)
+                maps = {VOICE: OtherMaps(voices, SILENT)} if voices else None
+                unlabelled = Pool.load(
+                    store, split.unlabelled, window, room, labelled=False, partial=partial, maps=maps
+                )
             val = Pool.load(store, split.val, whole, room, labelled=True) if split.val else None
         if unlabelled is not None and len(unlabelled) < group.size:
             raise InputError(f"{len(unlabelled)} unlabelled images are too few for {group.size} processes. Take fewer.")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.data.store import Store
@@ -45,12 +47,13 @@ class Trainer:
         device: torch.device,
         listeners: Sequence[Listener] = (),
         group: Group = ALONE,
+        voices: Mapping[str, NDArray[np.uint8]] | None = None,
     ) -> None:
         for listener in listeners:
             listener.on_open(run, store)
             run = replace(run, made_with={**run.made_with, **listener.marks})
         self.run, self.listeners, self.group = run, listeners, group
-        self.setup = Setup.of(run, store, device, group)
+        self.setup = Setup.of(run, store, device, group, voices)
         self.state = State(self.setup, folder)
         self.watch = Watch.of(self.setup, folder)
         self.learn = self._learner()

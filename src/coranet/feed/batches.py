@@ -8,7 +8,7 @@ upright is cut out to the bit.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -122,7 +122,10 @@ class Batches:
     ) -> dict[str, Tensor]:
         """What the windows of a step reach of images and labels; where some are elsewhere, the next step's are sent for."""
         if pool.resident:
-            return {name: _stacked([source[i] for i in index], lows.tolist(), shape) for name, source in _kinds(pool)}
+            return {
+                name: _stacked([source[i] for i in index], lows.tolist(), shape)
+                for name, source in pool.sources.items()
+            }
         boxes = self.ahead.take((stream, step), lambda: Boxes.read(pool, index, lows.tolist(), shape))
         coming, warp = self._draw(pool, stream, step + 1, count)
         low, size = _box(warp, pool.sizes[coming])
@@ -147,12 +150,6 @@ class Batches:
 def mix(*parts: int | str) -> int:
     """A seed for one purpose out of many, the same everywhere."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=7).digest(), "big")
-
-
-def _kinds(pool: Pool) -> Iterator[tuple[str, tuple[Tensor, ...]]]:
-    yield "image", pool.images
-    if pool.labels is not None:
-        yield "label", pool.labels
 
 
 def _box(warp: Warp, sizes: Tensor) -> tuple[Tensor, tuple[int, ...]]:

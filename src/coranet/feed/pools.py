@@ -5,11 +5,14 @@ Slices and volumes are one: a window says what an image is, and a pool holds the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.data.store import Store
@@ -17,6 +20,20 @@ from coranet.errors import InputError
 from coranet.feed.residency import Room, send_for
 from coranet.feed.windows import Window
 from coranet.ops.warp import cut
+
+
+@dataclass(frozen=True)
+class OtherMaps:
+    """Maps of some cases, and what stands for them in the others."""
+
+    of_cases: Mapping[str, NDArray[np.uint8]]
+    """`(X, Y, Z)` each, on the store's grid."""
+    otherwise: int
+
+    def get(self, name: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+        """That of one case, or one of its shape that says nothing."""
+        found = self.of_cases.get(name)
+        return np.full(shape, self.otherwise, np.uint8) if found is None else found
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,8 @@ class Pool:
     """Where they are needed."""
     ignore: int | None = None
     """The value of labels where nobody drew, where any of them has it."""
+    maps: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
+    """What else is known of each image and never changes, by name: `(*S)` uint8 each."""
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -40,7 +59,13 @@ class Pool:
     @cached_property
     def resident(self) -> bool:
         """Whether all of it is on the device."""
-        return all(one.device.type == self.device.type for one in (*self.images, *(self.labels or ())))
+        kept = (*self.images, *(self.labels or ()), *(one for each in self.maps.values() for one in each))
+        return all(one.device.type == self.device.type for one in kept)
+
+    @property
+    def sources(self) -> dict[str, tuple[Tensor, ...]]:
+        """All that is cut together, by kind."""
+        return {"image": self.images, **({} if self.labels is None else {"label": self.labels}), **self.maps}
 
     def image(self, number: int) -> Tensor:
         """One of the images, on the device."""
@@ -86,6 +111,7 @@ class Pool:
         *,
         labelled: bool,
         partial: Sequence[str] = (),
+        maps: Mapping[str, OtherMaps] | None = None,
     ) -> Pool:
         """Put cases where there is room. Labels are read only where `labelled` says that they may be.
 
@@ -96,25 +122,34 @@ class Pool:
             room: where they go.
             labelled: whether they come with labels.
             partial: labelled cases that are unlabelled too, where nobody drew; of their labels only that is looked at.
+            maps: by kind, what else is known of cases.
         """
         images: list[Tensor] = []
         labels: list[Tensor] = []
         names: list[str] = []
+        kept: dict[str, list[Tensor]] = {kind: [] for kind in maps or {}}
         for name in (*cases, *partial):
+
+            def split(image: NDArray[Any], name: str = name) -> NDArray[Any]:
+                if name in partial and store.ignore is not None:
+                    return window.split_undrawn(image, store.label(name), store.ignore)
+                return window.split_unlabelled(image)
+
             if labelled:
-                pixels, *truth = window.split_labelled(store.image(name), store.label(name), store.ignore)
-            elif name in partial and store.ignore is not None:
-                pixels, *truth = (window.split_undrawn(store.image(name), store.label(name), store.ignore),)
+                pixels, classes = window.split_labelled(store.image(name), store.label(name), store.ignore)
+                labels += room.place(classes)
             else:
-                pixels, *truth = (window.split_unlabelled(store.image(name)),)
+                pixels = split(store.image(name))
             images += room.place(pixels)
             names += [name] * len(pixels)
-            for classes in truth:
-                labels += room.place(classes)
+            for kind, others in (maps or {}).items():
+                whole = others.get(name, store.cases[name].shape[1:])
+                kept[kind] += room.place(split(whole[None])[:, 0])
         if not images:
             raise InputError("No labelled slice shows an object. Check the labels, or use slices of every kind.")
         ignore = store.ignore if labelled and not store.partial.isdisjoint(cases) else None
-        return cls(tuple(images), tuple(labels) if labelled else None, tuple(names), room.device, ignore)
+        known = {kind: tuple(each) for kind, each in kept.items()}
+        return cls(tuple(images), tuple(labels) if labelled else None, tuple(names), room.device, ignore, known)
 
 
 def _places(label: Tensor, ignore: int | None) -> tuple[Tensor, ...]:

@@ -33,8 +33,7 @@ class Boxes:
     @classmethod
     def read(cls, pool: Pool, index: Sequence[int], corners: Sequence[Sequence[int]], shape: tuple[int, ...]) -> Boxes:
         """Those of some images of a pool."""
-        sources = {"image": pool.images, **({"label": pool.labels} if pool.labels is not None else {})}
-        return cls.cut(sources, index, corners, shape, pool.device)
+        return cls.cut(pool.sources, index, corners, shape, pool.device)
 
     @classmethod
     def cut(

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from coranet.methods.other_voice import told_terms
 from coranet.methods.segmenter import Segmenter
 from coranet.nets import Body, Feature, MakeNet, body_of
 from coranet.ops.losses import cross_entropy, masked_mean, probabilities, soft_dice
@@ -32,6 +33,8 @@ class Method(ABC):
     """What is done with unlabelled pixels of high confidence."""
     low: ClassVar[str] = "none"
     """And with those of low confidence."""
+    hears: ClassVar[bool] = False
+    """Whether labels by another model are of use to it (`other_voice.py`)."""
 
     dice: float = 0.0
     """Weight of a Dice term beside the cross-entropy on labelled images. The paper has none."""
@@ -104,9 +107,16 @@ class Method(ABC):
         assert sample.label is not None
         logits = nets["student"](sample.image)
         own = self.estimator.losses(logits, sample.label)
+        told = told_terms(
+            batch.unlabelled,
+            at,
+            self.phases[0].name,
+            lambda told: self.supervised_terms(nets["student"](told.image, ("main",))["main"], told),
+        )
         return Terms(
             values=self.supervised_terms(logits["main"], sample)
             | {name: masked_mean(loss, sample.valid) for name, loss in own.items()}
+            | told
         )
 
     def supervised_terms(self, logits: Tensor, sample: Sample) -> dict[str, Tensor]:

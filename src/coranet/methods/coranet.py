@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
+from coranet.methods.other_voice import doubted
 from coranet.nets import Body, Feature, MakeNet
 from coranet.ops.losses import Normalise, probabilities
 from coranet.ops.passes import evaluating, guess
@@ -50,8 +51,12 @@ class Targets(NamedTuple):
 
     @classmethod
     def stored(cls, sample: Sample) -> Targets:
-        """As they were at the last refresh."""
-        return cls(sample.maps["label"].long(), sample.maps["certain"].bool())
+        """As they were at the last refresh, and as another model has it."""
+        return cls(sample.maps["label"].long(), sample.maps["certain"].bool()).heard(sample)
+
+    def heard(self, sample: Sample) -> Targets:
+        """Less certain where another model says otherwise."""
+        return self._replace(certain=doubted(sample, self.label, self.certain))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +143,7 @@ class SeparateSelfTraining(Method):
         """By the student as it is."""
         student = self.segmenter(nets)
         with evaluating(student.net), torch.no_grad():  # a look at the targets must not move running statistics
-            return Targets.of(student(sample.image))
+            return Targets.of(student(sample.image)).heard(sample)
 
     def on_labels_alone(self) -> Method:
         """L_crm alone, which still says what is uncertain."""
@@ -148,6 +153,8 @@ class SeparateSelfTraining(Method):
 @dataclass(frozen=True, kw_only=True)
 class CoraNet(SeparateSelfTraining):
     """Certain pixels learn from pseudo-labels, uncertain ones from a mean teacher. The defaults are the text's."""
+
+    hears: ClassVar[bool] = True
 
     self_training: bool = True
     """Learn from pseudo-labels (C-SN)."""

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
+from coranet.methods.other_voice import doubted
 from coranet.nets import Body, MakeNet, body_of
 from coranet.ops.losses import cross_entropy, masked_mean, probabilities, soft_dice, squared_difference
 from coranet.ops.mixing import cutmix_boxes, cutmixed
@@ -63,6 +64,7 @@ class CoraNetPlus(Method):
     paper: ClassVar[str] = "Shi et al., IEEE TMI 2021, carried on here"
     high: ClassVar[str] = "pseudo-labels"
     low: ClassVar[str] = "consistency"
+    hears: ClassVar[bool] = True
 
     alpha: float = 5.0
     """How many times dearer one kind of mistake is than the other to the conservative and the radical head."""
@@ -214,9 +216,10 @@ class CoraNetPlus(Method):
         if self.band:
             width = self.band[0] + (self.band[1] - self.band[0]) * done
             certain = narrowest_margins(con, rad, sample.valid, width * ((label > 0) & sample.valid).sum())
+        weight = self.weigh(certain, regions.score, target, sample.valid)
         return Guide(
             label=label,
-            weight=self.weigh(certain, regions.score, target, sample.valid),
+            weight=weight * doubted(sample, label, torch.ones_like(certain)),
             target=target,
             allowed=spoken,
             score=torch.where(sample.valid, regions.score, 0.0),

@@ -29,6 +29,7 @@ class RepairedCoraNet(SeparateSelfTraining):
     """CoraNet whose student sees unlabelled images at another contrast than they were labelled at."""
 
     paper: ClassVar[str] = "Shi et al., IEEE TMI 2021, changed here"
+    hears: ClassVar[bool] = True
 
     view: float = 0.5
     """How much contrast, brightness and noise differ, in units of the scans' own spread."""

@@ -16,7 +16,7 @@ from coranet.engine.group import Group
 from coranet.engine.own_method import is_same_file
 from coranet.engine.run import Run
 from coranet.errors import InputError
-from coranet.methods import Method, method_name
+from coranet.methods import METHODS, Method, method_name
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.runs.options import WHERE, Options
 from coranet.runs.presets import Preset
@@ -53,6 +53,13 @@ def check_classes(store: Store, split: Split) -> None:
             f"None of the {len(split.labelled)} labelled cases shows {', '.join(absent)}. Label a case that does, use more "
             "of the labels (--labelled), or take the class out of dataset.json."
         )
+
+
+def check_hears(method: Method, name: str) -> None:
+    """Whether a method has a use for labels by another model."""
+    if not method.hears:
+        others = ", ".join(title for title, kind in METHODS.items() if kind.hears)
+        raise InputError(f"--teacher: {name} learns nothing from labels by others. Use one of {others}.")
 
 
 def check_volumes(store: Store, split: Split) -> None:
@@ -116,7 +123,7 @@ def check_processes(run: Run, group: Group, out: Path) -> None:
 
 def _begun_with(run: Run, asked: Options) -> Options:
     """The options that amount to a run, in the words of those that are asked for now where these mean the same."""
-    source, init = run.method_source or kind_of(_inner(run)), run.made_with.get("init")
+    source = run.method_source or kind_of(_inner(run))
     classes: Literal["native", "binary"] = "binary" if isinstance(run.method, OneVsRest) else "native"
     return Options(
         preset=run.made_with.get("preset", "auto"),
@@ -132,8 +139,14 @@ def _begun_with(run: Run, asked: Options) -> Options:
         overrides=asked.overrides,  # compared by what they change
         method=asked.method if _is_method(run, asked.method, source) else source,
         seed=run.seed,
-        init=asked.init if asked.init and str(asked.init.resolve()) == init else init and Path(init),
+        teacher=_same_place(asked.teacher, run.made_with.get("teacher")),
+        init=_same_place(asked.init, run.made_with.get("init")),
     )
+
+
+def _same_place(asked: Path | None, begun: str | None) -> Path | None:
+    """The path that a run was begun with, as it is written now where it is the same."""
+    return asked if asked and str(asked.resolve()) == begun else Path(begun) if begun else None
 
 
 def _is_method(run: Run, asked: str | None, source: str | None) -> bool:

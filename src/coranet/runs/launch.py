@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from coranet.data.prepare.other_labels import OtherLabels
 from coranet.data.prepare.preparation import Preparation
 from coranet.engine.allowance import make_networks
 from coranet.engine.checkpoint import LAST
@@ -102,22 +103,30 @@ def _train_in_group(
                 "Continue on the same files with the same version, or start anew."
             )
         make_networks(run, out / LAST)  # refused before memory is taken
-        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out, group)), group)
+        heard = OtherLabels.kept(out, store) if run.made_with.get("teacher") else OtherLabels()
+        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out, group)), group, heard.maps)
         trainer.resume(say)
         say(f"Continuing after step {trainer.state.done} of {run.train.steps}.")
     else:
         with group.in_turn():
             run, store = make_run(data, options, device, group.size, say=say, on_progress=on_progress)
-        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out, group)), group)
+        heard = OtherLabels()
+        if options.teacher is not None:
+            heard = OtherLabels.read(options.teacher, store, run.split.unlabelled)
+            say(f"Labels by others, of {len(heard.maps)} of {len(run.split.unlabelled)} unlabelled cases.")
+        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out, group)), group, heard.maps)
         if options.init is not None:
             trainer.state.start_from(options.init, say)
             say(f"Starting from the weights of {options.init}.")
         if group.leads:
             _begin_folder(run, out)
+            if heard.maps:
+                heard.write(out)
             trainer.begin()
             trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
     trainer.fit()
-    fit_on_validation(trainer.run, store, trainer.setup.predictor(), device, out)
+    if group.leads:
+        fit_on_validation(trainer.run, store, trainer.setup.predictor(), device, out)
 
 
 def _archives(run: Run, out: Path, group: Group) -> Sequence[Listener]:

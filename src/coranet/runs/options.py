@@ -77,6 +77,9 @@ class Options(Shared):
     init: Annotated[Path | None, Flag("RUN")] = None
     """Start from another run's weights, for example after labels were corrected. Its settings are taken over, but for those
     that are given here."""
+    teacher: Annotated[Path | None, Flag("FOLDER")] = None
+    """Label maps <case>.nii.gz of some unlabelled scans by another model, a voice that coranet, coranet:repaired and
+    coranet:plus may doubt. Classes are matched by name through FOLDER/dataset.json."""
     trust: bool = False
     """Let the own method of a run that is continued run: a Python file in RUN. Not needed where --method names the same."""
 

@@ -15,7 +15,7 @@ from coranet.errors import InputError
 from coranet.methods import OwnFile, method_name, own_name, shipped_method
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
-from coranet.runs.admission import check_classes, check_volumes, dims_asked, first_labels
+from coranet.runs.admission import check_classes, check_hears, check_volumes, dims_asked, first_labels
 from coranet.runs.inheritance import Heritage
 from coranet.runs.opened_store import OnProgress, Say, open_store
 from coranet.runs.options import Options
@@ -39,6 +39,8 @@ def make_run(
     title = method_name(options.method or preset.method)
     own = OwnFile.read(*named) if (named := own_name(title)) else None
     method = (own.load() if own else shipped_method(title))()
+    if options.teacher is not None:
+        check_hears(method, title)
     wanted = dims_asked(options, preset)
     split = Split.read(options.split) if options.split else None
     store, patients = open_store(
@@ -76,6 +78,8 @@ def make_run(
         say(heritage.in_words(store))
     init = str(options.init.resolve()) if options.init else None
     asked = {"preset": options.preset or "auto", "labelled": options.labelled, "init": init}
+    if options.teacher is not None:
+        asked["teacher"] = str(options.teacher.resolve())
     asked["threads"] = torch.get_num_threads() if device.type == "cpu" else None
     given = {name: value for name, value in asked.items() if value}
     run = replace(run, seed=seed, made_with={**run.made_with, **given})

@@ -177,6 +177,10 @@ def labels(**classes: Any) -> dict[str, Any]:
         (labels(background=0, whole=[1, 2], core=2), "makes 'whole' a region of several values.*not supported"),
         (labels(background=0, organ=2, ignore=1), "gives ignore the number 1.*above all classes"),
         (labels(background=0, organ=1, ignore=256), "gives ignore the number 256.*up to 255"),
+        (
+            {**labels(background=0, organ=1, ignore=255), "file_ending": ".png"},
+            'which in pictures means an object. Give it another, such as "ignore": 2',
+        ),
         (labels(background=0, organ=1, other=1), "gives one number to several classes. Give each"),
         (labels(background=0, organ=1, other=4), "has the numbers 0, 1, 4. Number them 0, 1, 2 ... without a gap"),
         (labels(**{f"c{i}": i for i in range(257)}), "257 classes. Merge"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coranet.data.problem import FileError, Problem
-from coranet.data.readers import ending_of
+from coranet.data.readers import READERS, ending_of
 from coranet.data.readers.nifti import ENDINGS
 from coranet.file_names import printable
 from coranet.json_files import JsonError, read_json
@@ -88,7 +88,7 @@ def _channels(path: Path, data: Mapping[str, Any]) -> tuple[str, ...]:
 
 def read_classes(path: Path, data: Mapping[str, Any]) -> Mapping[int, str]:
     """Names by number, 0 the background; without what is ignored."""
-    numbered = [(number, name) for number, name in _numbered(path, data) if name.lower() != IGNORE]
+    numbered = [(number, name) for number, name in numbered_labels(path, data) if name.lower() != IGNORE]
     classes = dict(sorted(numbered))
     if len(classes) < len(numbered):
         raise FileError(path, '"labels" gives one number to several classes', "Give each class its own")
@@ -108,16 +108,20 @@ def read_classes(path: Path, data: Mapping[str, Any]) -> Mapping[int, str]:
 
 def read_ignore(path: Path, data: Mapping[str, Any]) -> int | None:
     """The value of voxels that nobody drew, by nnU-Net's convention: a label called ignore, above all classes."""
-    numbered = _numbered(path, data)
+    numbered = numbered_labels(path, data)
     found = [number for number, name in numbered if name.lower() == IGNORE]
     highest = max((number for number, name in numbered if name.lower() != IGNORE), default=0)
     if found and not (len(found) == 1 and highest < found[0] <= 255):
         remedy = f'Give it one number above all classes and up to 255, such as "ignore": {highest + 1}'
         raise FileError(path, f'"labels" gives ignore the number {", ".join(map(str, found))}', remedy)
+    if found == [255] and data.get("file_ending") in READERS["image"].endings:
+        remedy = f'Give it another, such as "ignore": {highest + 1}, in the label files too'
+        raise FileError(path, '"labels" gives ignore the number 255, which in pictures means an object', remedy)
     return found[0] if found else None
 
 
-def _numbered(path: Path, data: Mapping[str, Any]) -> list[tuple[int, str]]:
+def numbered_labels(path: Path, data: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Every number and its name, as they are written."""
     labels = data.get("labels")
     if not isinstance(labels, dict):
         remedy = 'Add "labels", such as {"background": 0, "organ": 1}'

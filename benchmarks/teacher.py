@@ -1,0 +1,87 @@
+"""What labels by another model are worth, by how good they are: with a few true labels, on development cases.
+
+    OMP_NUM_THREADS=1 python benchmarks/teacher.py DATA --split docs/splits/hippocampus-10.json --labelled 1 --out scores.csv
+
+Data, split and classes as of `partial.py`. The other model is made: true labels of all unlabelled cases, spoilt in one of
+several ways. Rows: `maps`, how good these are themselves, on the unlabelled cases; `alone`, the true labels without them;
+`taken`, a network that takes them for true, beside the true ones; `doubted`, --teacher.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from partial import Labels, Scores, arguments, chosen_split, copy_dataset, dice
+from scipy import ndimage
+
+from coranet.data.datasets.folder import read_folder
+from coranet.data.readers import nifti
+from coranet.data.splits.by_patient import Split
+
+
+def shifted(label: Labels, by: int) -> Labels:
+    """Moved along the first axis."""
+    return np.roll(label, by, axis=0)
+
+
+def eroded(label: Labels, by: int) -> Labels:
+    """Smaller on every side; larger where it is negative."""
+    change = ndimage.binary_erosion if by > 0 else ndimage.binary_dilation
+    return np.asarray(change(label > 0, iterations=abs(by)), np.uint8)
+
+
+def halved(label: Labels, by: int) -> Labels:
+    """Without what lies in front of the object's middle."""
+    where = np.flatnonzero(label.any(axis=(0, 2)))
+    return np.where(np.arange(label.shape[1])[:, None] < where[len(where) // by], label, 0).astype(np.uint8)
+
+
+SPOILT: dict[str, Callable[[Labels], Labels]] = {
+    "as it is": lambda label: label,
+    "shifted by 2": lambda label: shifted(label, 2),
+    "dilated by 2": lambda label: eroded(label, -2),
+    "half missing": lambda label: halved(label, 2),
+}
+
+
+def main() -> int:
+    """Spoil, train and score."""
+    asked = arguments(__doc__, labelled=1, methods=["coranet:plus"], seeds=1)
+    dataset, split = read_folder(asked.data), chosen_split(asked)
+    taken = Split(labelled=(*split.labelled, *split.unlabelled), unlabelled=(), val=split.val, test=())
+    (method,) = asked.methods
+    with (
+        tempfile.TemporaryDirectory(prefix="teacher-") as work,
+        Scores(asked.out, ("teacher", "row", "seed")) as scores,
+    ):
+        root = Path(work)
+        copy_dataset(dataset, split, root / "plain", lambda label: label)
+        for seed in range(asked.seeds):
+            scores.add(("none", "alone", seed), dice(root / "plain", split, method, seed, asked))
+        for name, spoil in SPOILT.items():
+            copy_dataset(dataset, taken, root / name, lambda label: label)
+            (root / f"{name} maps").mkdir()
+            found = []
+            for case in split.unlabelled:
+                file = root / name / f"labelsTr/{case}.nii.gz"
+                volume = nifti.read(file)
+                told = spoil(np.asarray(volume.array, np.uint8))
+                found.append(2 * (told & volume.array.astype(np.uint8)).sum() / (told.sum() + volume.array.sum()))
+                file.unlink()
+                nifti.write(file, told, volume.geometry)
+                shutil.copy(file, root / f"{name} maps")
+            scores.add((name, "maps", 0), {"mean": float(np.mean(found)), "object": float(np.mean(found))})
+            for seed in range(asked.seeds):
+                scores.add((name, "taken", seed), dice(root / name, taken, "supervised", seed, asked))
+                heard = dice(root / "plain", split, method, seed, asked, teacher=root / f"{name} maps")
+                scores.add((name, "doubted", seed), heard)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

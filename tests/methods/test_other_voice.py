@@ -1,0 +1,99 @@
+"""Labels by another model: learnt before the heads know anything, and doubted from then on."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from coranet.methods import METHODS
+from coranet.methods.coranet import Targets
+from coranet.methods.one_vs_rest import against_rest
+from coranet.methods.other_voice import SILENT, VOICE, doubted, told_terms
+from coranet.nets import body_of
+from tests import tiny
+from tests.methods.subjects import Subject
+
+HEARING = [name for name, kind in METHODS.items() if kind.hears]
+
+
+def spoken_to(dims=2, classes=2, seed=0):
+    """A batch in which another model has a word on the first unlabelled image, and is silent on the second."""
+    one = tiny.batch(dims, classes, seed)
+    word = torch.randint(0, classes, one.unlabelled.valid.shape, generator=torch.Generator().manual_seed(9))
+    word[1] = SILENT
+    maps = {**one.unlabelled.maps, VOICE: word.to(torch.uint8)}
+    return replace(one, unlabelled=replace(one.unlabelled, maps=maps))
+
+
+def test_those_that_hear_are_known():
+    assert HEARING == ["coranet", "coranet:plus", "coranet:repaired"]
+
+
+def test_certain_is_where_the_label_is_the_word():
+    sample = spoken_to().unlabelled
+    label, certain = sample.maps["label"].long(), sample.maps["certain"].bool()
+    found = doubted(sample, label, certain)
+    word = sample.maps[VOICE].long()
+    assert torch.equal(found[0], certain[0] & (label[0] == word[0]))
+    assert torch.equal(found[1], certain[1])
+    assert found[0].sum() < certain[0].sum()
+    assert torch.equal(Targets.stored(sample).certain, found)
+    silent = replace(sample, maps={name: values for name, values in sample.maps.items() if name != VOICE})
+    assert torch.equal(doubted(silent, label, certain), certain)
+
+
+@pytest.mark.parametrize("name", HEARING)
+@pytest.mark.parametrize("dims", [2, 3])
+def test_words_are_learnt_in_the_first_phase_alone(name, dims):
+    method, nets = Subject(name, 2).build(dims)
+    first, second = (phase.name for phase in method.phases)
+    one = spoken_to(dims)
+    begun = dict(method.crm_loss(nets, one, tiny.at(first)).values)
+    assert {key for key in begun if key.startswith("told")} == {"told_ce"}
+    assert not [key for key in method.crm_loss(nets, one, tiny.at(second)).values if key.startswith("told")]
+    sample = one.unlabelled
+    logits = nets["student"](sample.image)["main"]
+    spoken = sample.valid[0]
+    log_p = torch.log_softmax(logits[0].double(), dim=0)
+    word = sample.maps[VOICE][0].long()
+    wanted = -log_p.gather(0, word.unsqueeze(0))[0][spoken].mean() / 2  # the mean over images, one of which is silent
+    torch.testing.assert_close(begun["told_ce"].double(), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", HEARING)
+def test_heads_learn_from_true_labels_alone(name):
+    method, nets = Subject(name, 2).build(2)
+    told = {
+        k: v
+        for k, v in method.crm_loss(nets, spoken_to(), tiny.at(method.phases[0].name)).values.items()
+        if "told" in k
+    }
+    torch.stack(list(told.values())).sum().backward()
+    heads = nets["student"].heads
+    assert all(p.grad is None or not p.grad.any() for head in ("con", "rad") for p in heads[head].parameters())
+    assert any(p.grad.any() for p in heads["main"].parameters())
+
+
+def test_a_guide_weighs_nothing_where_the_word_is_another():
+    method, nets = Subject("coranet:plus", 2).build(2)
+    sample = spoken_to().unlabelled
+    heard = method.guide(body_of(nets, "teacher"), sample)
+    plain = method.guide(body_of(nets, "teacher"), replace(sample, maps={}))
+    other = (sample.maps[VOICE] != SILENT) & (sample.maps[VOICE] != heard.label)
+    assert torch.equal(heard.weight, torch.where(other, 0.0, plain.weight))
+    assert other.any()
+    assert torch.equal(heard.target, plain.target)
+
+
+def test_nobody_speaks():
+    sample = tiny.batch().unlabelled
+    assert told_terms(sample, tiny.at("pretrain"), "pretrain", lambda told: {"ce": told.image}) == {}
+    assert told_terms(None, tiny.at("pretrain"), "pretrain", lambda told: {"ce": told.image}) == {}
+
+
+def test_of_several_objects_each_hears_its_own_word():
+    word = torch.tensor([[[0, 1, 2, 3, SILENT]]], dtype=torch.uint8)
+    sample = replace(tiny.batch().unlabelled, maps={VOICE: word, "2.label": word, "1.label": word})
+    seen = against_rest(2, sample).maps
+    assert seen[VOICE].flatten().tolist() == [0, 0, 1, 0, SILENT]
+    assert set(seen) == {VOICE, "label"}
