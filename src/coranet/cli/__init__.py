@@ -24,6 +24,7 @@ from coranet.cli.predict import PredictVerb
 from coranet.cli.prepare import PrepareVerb
 from coranet.cli.report import ReportVerb
 from coranet.cli.reproduce import ReproduceVerb
+from coranet.cli.review import ReviewVerb
 from coranet.cli.split import SplitVerb
 from coranet.cli.train import TrainVerb
 from coranet.cli.usage import complaint
@@ -48,6 +49,7 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "train": TrainVerb,
     "predict": PredictVerb,
     "evaluate": EvaluateVerb,
+    "review": ReviewVerb,
     "compare": CompareVerb,
     "reproduce": ReproduceVerb,
     "report": ReportVerb,
@@ -62,6 +64,7 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet train SCANS --out RUN                 prepare, split and train
     coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions
     coranet evaluate FOLDER LABELS                honest scores
+    coranet review RUN NEW_SCANS --out LABELS     look, correct and train on, in the browser
     coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
     coranet report RUN                            a page of any run, of several, or of a comparison
     coranet reproduce table9 --data SETS          a table or figure of the paper, made again

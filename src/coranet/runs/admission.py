@@ -99,7 +99,8 @@ def check_same(run: Run, options: Options) -> None:
 
 def _begun_with(run: Run, asked: Options) -> Options:
     """The options that amount to a run, in the words of those that are asked for now where these mean the same."""
-    source, init = run.method_source or kind_of(_inner(run)), run.made_with.get("init")
+    source = run.method_source or kind_of(_inner(run))
+    init, labels = run.made_with.get("init"), run.made_with.get("labels")
     classes: Literal["native", "binary"] = "binary" if isinstance(run.method, OneVsRest) else "native"
     return Options(
         preset=run.made_with.get("preset", "auto"),
@@ -115,8 +116,14 @@ def _begun_with(run: Run, asked: Options) -> Options:
         overrides=asked.overrides,  # compared by what they change
         method=asked.method if _is_method(run, asked.method, source) else source,
         seed=run.seed,
-        init=asked.init if asked.init and str(asked.init.resolve()) == init else init and Path(init),
+        init=_same_place(asked.init, init),
+        labels=_same_place(asked.labels, labels),
     )
+
+
+def _same_place(asked: Path | None, was: str | None) -> Path | None:
+    """A place as it is asked for now, where that is the one it was."""
+    return asked if asked and str(asked.resolve()) == was else Path(was) if was else None
 
 
 def _is_method(run: Run, asked: str | None, source: str | None) -> bool:

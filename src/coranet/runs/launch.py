@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from coranet.data.datasets.corrections import read_corrections
 from coranet.data.prepare.preparation import Preparation
 from coranet.engine.allowance import make_networks
 from coranet.engine.checkpoint import LAST
@@ -20,6 +21,7 @@ from coranet.locks import owned
 from coranet.methods import OwnFile, own_name
 from coranet.runs.admission import check_free, check_same
 from coranet.runs.device import find_device
+from coranet.runs.gain import write_gain
 from coranet.runs.machine_load import use_threads
 from coranet.runs.opened_store import OnProgress, Say, open_store
 from coranet.runs.options import Options
@@ -79,11 +81,13 @@ def _train_alone(
         run = Run.read(out, trust=options.trust, named=options.method)
         check_same(run, options)
         settings = decode(Preparation, run.data.preparation, "preparation")
+        labels = run.made_with.get("labels")
         store, _ = open_store(
             data,
             lambda extents, channels: settings,
             run.split,
             options.cache,
+            corrections=read_corrections(Path(labels)) if labels else {},
             max_gb=options.max_gb,
             on_progress=on_progress,
         )
@@ -106,6 +110,8 @@ def _train_alone(
         trainer.begin()
         trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
     trainer.fit()
+    if labels := run.made_with.get("labels"):
+        write_gain(trainer.run, store, out, device, read_corrections(Path(labels)), say)
 
 
 def _archives(run: Run, out: Path) -> Sequence[Listener]:

@@ -73,6 +73,9 @@ class Options(Shared):
     init: Annotated[Path | None, Flag("RUN")] = None
     """Start from another run's weights, for example after labels were corrected. Its settings are taken over, but for those
     that are given here."""
+    labels: Annotated[Path | None, Flag("CORRECTIONS")] = None
+    """Labels that were made or corrected since, as `coranet review` leaves them. They take the place of those in DATA, or
+    are added to them. With --init the old run's split is kept, and the new run is held against the old one at the end."""
     trust: bool = False
     """Let the own method of a run that is continued run: a Python file in RUN. Not needed where --method names the same."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from coranet.data.datasets.corrections import Correction, read_corrections
 from coranet.data.splits.by_patient import Split, split_by_labels
 from coranet.data.store import Store
 from coranet.engine.codec import override
@@ -40,16 +42,22 @@ def make_run(
     method = (own.load() if own else shipped_method(title))()
     wanted = dims_asked(options, preset)
     split = Split.read(options.split) if options.split else None
+    corrections = read_corrections(options.labels) if options.labels else {}
+    if split is None and heritage and corrections:
+        split = heritage.run.split
     store, patients = open_store(
         data,
         lambda extents, channels: inherited
         or preset.prepare(extents, channels, wanted or choose_dims(extents.shapes.median, extents.spacings.median)),
         split,
         options.cache,
+        corrections=corrections,
         max_gb=options.max_gb,
         say=say,
         on_progress=on_progress,
     )
+    if split and corrections:
+        split = _with_corrected(split, corrections, patients, say)
     dims = wanted or choose_dims(*typical(store))
     split = _split(store, patients, split, options, preset, dims, say)
     check_classes(store, split)
@@ -72,7 +80,8 @@ def make_run(
         run = heritage.passed_on(run)
         say(heritage.in_words(store))
     init = str(options.init.resolve()) if options.init else None
-    asked = {"preset": options.preset or "auto", "labelled": options.labelled, "init": init}
+    labels = str(options.labels.resolve()) if options.labels else None
+    asked = {"preset": options.preset or "auto", "labelled": options.labelled, "init": init, "labels": labels}
     asked["threads"] = torch.get_num_threads() if device.type == "cpu" else None
     given = {name: value for name, value in asked.items() if value}
     run = replace(run, seed=seed, made_with={**run.made_with, **given})
@@ -125,6 +134,17 @@ def _split(
         split = first_labels(split, options.labelled)
     split.check(patients, labelled)
     return split
+
+
+def _with_corrected(
+    split: Split, corrections: Mapping[str, Correction], patients: Mapping[str, str], say: Say
+) -> Split:
+    """The split with corrected cases among the labelled ones; what that costs is said."""
+    found = split.with_labels(corrections, patients)
+    say(f"{len(corrections)} corrected cases count as labelled: {len(found.labelled)} labelled cases in all.")
+    if lost := [case for case in split.test if case not in found.test]:
+        say(f"They were test cases, or are of their patients, and cannot be tested on any more: {', '.join(lost)}.")
+    return found
 
 
 def _in_words(run: Run, device: torch.device) -> str:
