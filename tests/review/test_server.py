@@ -54,8 +54,6 @@ def desk(tmp_path):
     return Desk(tmp_path)
 
 
-
-
 def test_a_stranger_is_refused(desk):
     stranger = TestClient(desk.browser.app, base_url=OURS)
     for path in ("/", "/api/queue", "/static/app.js", "/api/case/a/image0.nii"):
@@ -74,7 +72,9 @@ def test_another_host_s_name_is_refused(desk, host):
     assert desk.browser.get("/", params={"token": TOKEN}, headers={"Host": host}).status_code == 403
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", f"https://127.0.0.1:{PORT}", f"http://127.0.0.1:{PORT + 1}"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", f"https://127.0.0.1:{PORT}", f"http://127.0.0.1:{PORT + 1}"]
+)
 def test_what_comes_from_another_page_changes_nothing(desk, origin):
     for path in ("/api/case/a/save", "/api/case/a/alive", "/api/train"):
         assert desk.post(path, {"status": "set aside"}, Origin=origin).status_code == 403

@@ -79,6 +79,10 @@ async function route() {
   }
 }
 
+// One after the other: a case that is still loading is not mixed with the next one.
+let routing = Promise.resolve();
+function go() { routing = routing.then(() => attempt(route)); }
+
 function brush(step) {
   $('pen-size').value = Number($('pen-size').value) + step;
   view.viewer.penSize = Number($('pen-size').value);
@@ -151,10 +155,10 @@ $('pen-size').oninput = () => brush(0);
 for (const id of ['low', 'high']) $(id).onchange = () => view.viewer.setWindow(Number($('low').value), Number($('high').value));
 $('channel').onchange = () => attempt(() => view.channel(Number($('channel').value)));
 window.addEventListener('keydown', onKey, { capture: true });
-window.addEventListener('hashchange', () => attempt(route));
+window.addEventListener('hashchange', go);
 window.addEventListener('beforeunload', (event) => { if (view.dirty) event.preventDefault(); });
 window.addEventListener('pagehide', () => view.close());
 setInterval(() => { if (!$('queue-view').hidden && !document.hidden) attempt(refresh); }, 3000);
 window.review = view; // for tests, and for whoever looks into the page
 listKeys();
-attempt(route);
+go();
