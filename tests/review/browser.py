@@ -64,24 +64,29 @@ def reviewing(*words, cache):
 
 
 @contextmanager
-def opened(address, *, width=900, height=640):
-    """A page that was let in, and all that it asked for and complained of."""
+def launched():
+    """A browser."""
     from playwright.sync_api import sync_playwright
 
+    program = find_chromium()
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-        page = chromium.new_page(viewport={"width": width, "height": height})
-        page.set_default_timeout(PATIENCE)
-        page.complaints = []
-        page.asked = []
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.on("console", lambda said: page.complaints.append(said.text) if said.type == "error" else None)
-        page.on("request", lambda request: page.asked.append(request.url))
-        page.on("dialog", lambda dialog: dialog.accept())
-        page.goto(address)
-        page.wait_for_selector(".card img")
-        yield page
+        chromium = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield chromium
         chromium.close()
+
+
+def open_page(chromium, address, *, width=900, height=640):
+    """A page that was let in, and all that it asked for and complained of."""
+    page = chromium.new_page(viewport={"width": width, "height": height})
+    page.set_default_timeout(PATIENCE)
+    page.complaints, page.asked = [], []
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("console", lambda said: page.complaints.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.goto(address)
+    page.wait_for_selector(".card img")
+    return page
 
 
 def open_case(page, name):

@@ -7,18 +7,25 @@ import pytest
 
 from coranet.data.readers import nifti
 from coranet.runs.gain import GAIN
-from tests.review.browser import load_axe, open_case, opened, reviewing, until
+from tests.review.browser import launched, load_axe, open_case, open_page, reviewing, until
 from tests.review.reviewed import directions, geometry_of, maps, workshop_of, write_cases
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def desk(scans, finished, tmp_path_factory):
+def chromium():
+    with launched() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def desk(chromium, scans, finished, tmp_path_factory):
     """The page of a run on scans that it has not seen, predicted by the server itself."""
     root = tmp_path_factory.mktemp("desk")
     words = (finished, scans / "imagesTs", "--out", root / "out", "--device", "cpu")
-    with reviewing(*words, cache=root / "cache") as (address, _), opened(address) as page:
+    with reviewing(*words, cache=root / "cache") as (address, _):
+        page = open_page(chromium, address)
         until(page, "document.querySelectorAll('.card img').length === 2")
         yield page, root / "out", finished
 
@@ -114,7 +121,7 @@ def test_everyone_can_read_and_reach_it(desk, tmp_path):
     assert undone == 0  # every button has its key
 
 
-def test_the_saved_label_is_what_was_chosen_in_every_orientation(finished, tmp_path):
+def test_the_saved_label_is_what_was_chosen_in_every_orientation(chromium, finished, tmp_path):
     turns = dict(enumerate(directions()))
     for number, turn in turns.items():
         write_cases(tmp_path / str(number), [f"case{number}"], geometry_of(turn))
@@ -124,7 +131,8 @@ def test_the_saved_label_is_what_was_chosen_in_every_orientation(finished, tmp_p
             for file in (tmp_path / str(number) / kind).iterdir():
                 file.rename(tmp_path / kind / file.name)
     words = (finished, tmp_path / "scans", "--predictions", tmp_path / "predictions", "--out", tmp_path / "out")
-    with reviewing(*words, cache=tmp_path) as (address, _), opened(address, width=700, height=420) as page:
+    with reviewing(*words, cache=tmp_path) as (address, _):
+        page = open_page(chromium, address, width=700, height=420)
         until(page, f"document.querySelectorAll('.card img').length === {len(turns)}")
         for number in turns:
             open_case(page, f"case{number}")
