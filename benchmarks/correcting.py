@@ -146,9 +146,8 @@ def by_softmax(folder: Path, pair: Pair, volume: int, classes: int) -> Answers:
     file = folder / f"{pair.case}_probabilities.nii.gz"
     shares = np.stack([nifti.read(file, {"channel": value}).array for value in range(classes)])
     order = np.argsort(shares.max(axis=0), axis=None, kind="stable")[:volume]
-    unsure = np.zeros(pair.prediction.size, bool)
-    unsure[order] = True
-    unsure = unsure.reshape(pair.prediction.shape)
+    unsure = np.zeros(pair.prediction.shape, bool)
+    unsure[np.unravel_index(order, unsure.shape)] = True
     con, rad = pair.prediction.copy(), pair.prediction.copy()
     con[unsure], rad[unsure] = 0, (1 + shares[1:].argmax(axis=0)[unsure])
     return Answers(prediction=pair.prediction, conservative=con, radical=rad, uncertain=unsure)

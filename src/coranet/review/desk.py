@@ -57,7 +57,7 @@ def serve(request: ReviewRequest, say: Callable[[str], None]) -> None:
         )
     run = Run.read(request.run, trust=request.trust)
     server = ReviewServer(
-        _workshop(request, run), _retraining(request, run), title=f"{request.run.name} · {request.scans}"
+        _workshop(request, run), _retraining(request, run), title=f"{request.run.name} · {request.scans.resolve().name}"
     )
     with _listening(request.port) as (listener, port), _working(server.workshop):
         token = secrets.token_urlsafe(24)
@@ -106,6 +106,7 @@ def _listening(port: int) -> Iterator[tuple[socket.socket, int]]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((HOST, port))
+            listener.listen()  # who is quicker than the server waits for it
         except (OSError, OverflowError) as error:
             raise InputError(f"--port {port}: cannot be used ({error}). Give another, or none.") from error
         yield listener, listener.getsockname()[1]

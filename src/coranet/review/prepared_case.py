@@ -22,7 +22,7 @@ from coranet.files import make_folder, part_of, write_atomically
 from coranet.geometry import Geometry
 from coranet.json_files import read_object
 from coranet.review.miniature import miniature
-from coranet.review.pieces import Answers, Map, RegionPiece, Region, complete, cut
+from coranet.review.pieces import Answers, Map, Region, RegionPiece, complete, cut
 
 FACTS = "facts.json"
 """Written last: where it is, all else is whole."""

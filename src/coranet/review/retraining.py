@@ -29,6 +29,8 @@ class Retraining:
     """Further words of the command."""
     process: subprocess.Popen[bytes] | None = None
     out: Path | None = None
+    words: list[str] = field(default_factory=list)
+    """Of the training that was started last."""
     starting: threading.Lock = field(default_factory=threading.Lock)
 
     def command(self) -> list[str]:
@@ -49,11 +51,10 @@ class Retraining:
                 raise InputError("A training is running. Wait for its end.")
             if not self.data.is_dir():
                 raise InputError(f"{self.data}: does not exist. Start the command yourself with the folder of scans.")
-            words = self.command()
-            self.out = self._next()
+            self.words, self.out = self.command(), self._next()
             with self._log.open("wb") as log:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", "coranet.cli", *words[1:]],
+                    [sys.executable, "-m", "coranet.cli", *self.words[1:]],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -70,16 +71,12 @@ class Retraining:
         said = self._log.read_text("utf-8", "replace").splitlines()[-_LINES:] if self._log.exists() else []
         gain = self.out / GAIN if self.out else None
         return {
-            "command": shlex.join(self.command()) if not self.out else shlex.join(["coranet", *self._words()]),
+            "command": shlex.join(self.words if self.is_running else self.command()),
             "running": self.is_running,
             "ended": ended,
             "said": said if self.process else [],
             "gain": read_json(gain) if gain and gain.exists() else None,
         }
-
-    def _words(self) -> list[str]:
-        assert self.process is not None
-        return [str(word) for word in list(self.process.args)[3:]]  # type: ignore[arg-type]
 
     @property
     def _log(self) -> Path:

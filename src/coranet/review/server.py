@@ -93,7 +93,8 @@ class ReviewServer:
 
     def case(self, request: Request) -> Response:
         """All about a case but its voxels; the window that asks gets a ticket."""
-        name, facts = self._ready(request)
+        name = self._name(request)
+        facts = self._facts(name)
         note, ticket = self.workshop.corrections.note(name), token_hex(8)
         self.windows[name][ticket] = time.monotonic()
         return JSONResponse(
@@ -116,20 +117,20 @@ class ReviewServer:
 
     def file(self, request: Request) -> Response:
         """A case's files as they were made; packed ones are unpacked by the browser."""
-        (name, facts), asked = self._ready(request), request.path_params["file"]
-        folder = self.workshop.prepared(name).cache
-        images = {f"image{number}.nii": f"image{number}.nii.gz" for number in range(facts.channels)}
+        name, asked = self._name(request), request.path_params["file"]
+        folder, channels = self.workshop.prepared(name).cache, self.workshop.ready[name].channels
+        images = {f"image{number}.nii": f"image{number}.nii.gz" for number in range(channels)}
         kept = {**_KEPT, **images, "label.nii": ""}
         if asked not in kept:
             raise HTTPException(404, f"There is no file {asked!r}.")
-        path = folder / kept[asked] if kept[asked] else self._label(name, facts)
+        path = folder / kept[asked] if kept[asked] else self._label(name)
         packed = {"Content-Encoding": "gzip"} if path.suffix == ".gz" else {}
         kind = "image/jpeg" if path.suffix == ".jpg" else "application/octet-stream"
         return FileResponse(path, headers=packed, media_type=kind)
 
     async def alive(self, request: Request) -> Response:
         """A window says that it is still open, or that it is closed, and hears of others and of saves."""
-        name, _ = self._ready(request)
+        name = self._name(request)
         said = await _content(request)
         ticket = str(said.get("ticket", ""))
         if ticket in self.windows[name]:
@@ -141,9 +142,9 @@ class ReviewServer:
 
     async def save(self, request: Request) -> Response:
         """What was decided of a case: a label on its own grid, or that there is none."""
-        name, facts = self._ready(request)
+        name = self._name(request)
         said = await _content(request)
-        return await run_in_threadpool(self._save, name, facts, said)
+        return await run_in_threadpool(self._save, name, said)
 
     async def training(self, request: Request) -> Response:
         """How training on goes; a POST starts it."""
@@ -152,7 +153,8 @@ class ReviewServer:
             await run_in_threadpool(self.retraining.start)
         return JSONResponse(await run_in_threadpool(self.retraining.state))
 
-    def _save(self, name: str, facts: CaseFacts, said: Mapping[str, Any]) -> Response:
+    def _save(self, name: str, said: Mapping[str, Any]) -> Response:
+        facts = self._facts(name)
         status, seconds, choices = _status(said), _seconds(said), _choices(said, facts)
         folder, files = self.workshop.corrections, self.workshop.prepared(name)
         label = _unpacked(said["label"], facts, files) if status in LABELLED else None
@@ -168,22 +170,27 @@ class ReviewServer:
                 folder.save(name, label, facts.geometry, note, flat=facts.flat)
             return JSONResponse({"status": status, "revision": folder.revision(name), "note": note})
 
-    def _ready(self, request: Request) -> tuple[str, CaseFacts]:
-        """A case by its name, one of those that are listed."""
-        name = request.path_params["name"]
-        facts = self.workshop.facts(name)
-        if facts is None:
+    def _name(self, request: Request) -> str:
+        """The name of a case that is ready, one of those that are listed."""
+        name: str = request.path_params["name"]
+        if name not in self.workshop.ready:
             known = name in self.workshop.cases
             raise HTTPException(404, f"{name!r} is not ready yet." if known else f"There is no case {name!r}.")
-        return name, facts
+        return name
 
-    def _label(self, name: str, facts: CaseFacts) -> Path:
+    def _facts(self, name: str) -> CaseFacts:
+        facts = self.workshop.facts(name)
+        if facts is None:
+            raise HTTPException(409, f"The files of {name!r} have changed since. Start coranet review again.")
+        return facts
+
+    def _label(self, name: str) -> Path:
         """The label as it was last saved, or as it was predicted."""
         files, saved = self.workshop.prepared(name), self.workshop.corrections.label(name)
         place = files.cache / "label.nii.gz"
         with self.saving:
             label = label_source(saved).read().array if saved.exists() else files.prediction()
-            nifti.write(place, label.astype(np.uint8), facts.geometry)
+            nifti.write(place, label.astype(np.uint8), self.workshop.ready[name].geometry)
         return place
 
     def _others(self, name: str, ticket: str) -> int:

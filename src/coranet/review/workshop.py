@@ -6,7 +6,7 @@ import csv
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Workshop:
     problems: dict[str, str] = field(default_factory=dict)
     """Of cases that cannot be used."""
     ready: dict[str, CaseFacts] = field(default_factory=dict)
+    """Of cases that can be opened, without their pieces: of hundreds of scans these would fill memory."""
     busy: str = ""
     """The case that is being made."""
 
@@ -46,8 +47,8 @@ class Workshop:
         )
 
     def facts(self, name: str) -> CaseFacts | None:
-        """Of a case that is ready."""
-        return self.ready.get(name)
+        """Of a case that is ready, with its pieces; None too where its files have changed since."""
+        return self.prepared(name).facts() if name in self.ready else None
 
     def work(self, stop: threading.Event) -> None:
         """Predict and prepare every case that is not ready; what cannot be done is noted, and the next one follows."""
@@ -62,7 +63,7 @@ class Workshop:
                 if not files.is_predicted:
                     trained = trained or self._load()
                     self._predict(trained, files.case)
-                self.ready[name] = files.facts() or files.make()
+                self.ready[name] = replace(files.facts() or files.make(), pieces=())
             except InputError as error:
                 self.problems[name] = str(error)
             except (OSError, MemoryError, RuntimeError) as error:

@@ -12,7 +12,7 @@ const url = (name, rest = '') => `/api/case/${encodeURIComponent(name)}${rest}`;
 const get = async (path) => (await answered(await fetch(path))).json();
 const post = async (path, content) =>
   (await answered(await fetch(path, {
-    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(content), keepalive: !content.label,
+    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(content), keepalive: Boolean(content.closed),
   }))).json();
 
 export const readQueue = () => get('/api/queue');
