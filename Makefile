@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check format lint types layers bench mutants attack pages docs sbom clean help
+.PHONY: demo viewer browser test check format lint types layers bench mutants attack pages docs sbom clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -26,7 +26,13 @@ help:  ## what there is
 demo: .venv/.runtime  ## train on the embedded phantom, supervised and CoraNet, and show what came out (3 minutes)
 	$(BIN)/coranet demo --out runs/demo
 
-test: .venv/.dev  ## the tests, but for those marked slow or gpu
+viewer: .venv/.dev  ## the viewer of `coranet review`, out of its npm package, for a checkout
+	$(BIN)/python -m coranet.review.viewer
+
+browser: viewer  ## the tests in a real browser, where Chromium is installed
+	$(BIN)/python -m pytest -q -n 0 -m browser
+
+test: .venv/.dev  ## the tests, but for those marked slow, gpu or browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 format: .venv/.dev  ## write the code in the house's format

@@ -27,6 +27,7 @@ from coranet.cli.predict import PredictVerb
 from coranet.cli.prepare import PrepareVerb
 from coranet.cli.report import ReportVerb
 from coranet.cli.reproduce import ReproduceVerb
+from coranet.cli.review import ReviewVerb
 from coranet.cli.split import SplitVerb
 from coranet.cli.status import StatusVerb
 from coranet.cli.train import TrainVerb
@@ -54,6 +55,7 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "predict": PredictVerb,
     "next": NextVerb,
     "evaluate": EvaluateVerb,
+    "review": ReviewVerb,
     "report": ReportVerb,
     "export": ExportVerb,
     "compare": CompareVerb,
@@ -73,6 +75,7 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions, worst first
     coranet next RUN SCANS                        which scans to label next, and why
     coranet evaluate FOLDER LABELS                honest scores
+    coranet review RUN NEW_SCANS --out LABELS     look, correct and train on, in the browser
     coranet report RUN                            a page of any run, of several, or of a comparison
     coranet export RUN --onnx FILE                the network for those without PyTorch
     coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from coranet.data.datasets.corrections import read_corrections
 from coranet.data.prepare.other_labels import OtherLabels
 from coranet.data.prepare.preparation import Preparation
 from coranet.engine.allowance import make_networks
@@ -23,6 +24,7 @@ from coranet.methods import OwnFile, own_name
 from coranet.runs.admission import check_free, check_processes, check_same
 from coranet.runs.device import find_device
 from coranet.runs.fitting import fit_on_validation
+from coranet.runs.gain import write_gain
 from coranet.runs.machine_load import use_threads
 from coranet.runs.opened_store import OnProgress, Say, open_store
 from coranet.runs.options import Options
@@ -88,12 +90,14 @@ def _train_in_group(
         check_same(run, options)
         check_processes(run, group, out)
         settings = decode(Preparation, run.data.preparation, "preparation")
+        labels = run.made_with.get("labels")
         with group.in_turn():
             store, _ = open_store(
                 data,
                 lambda extents, channels: settings,
                 run.split,
                 options.cache,
+                corrections=read_corrections(Path(labels)) if labels else {},
                 max_gb=options.max_gb,
                 on_progress=on_progress,
             )
@@ -125,8 +129,11 @@ def _train_in_group(
             trainer.begin()
             trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
     trainer.fit()
-    if group.leads:
-        fit_on_validation(trainer.run, store, trainer.setup.predictor(), device, out)
+    if not group.leads:
+        return
+    fit_on_validation(trainer.run, store, trainer.setup.predictor(), device, out)
+    if labels := run.made_with.get("labels"):
+        write_gain(trainer.run, store, out, device, read_corrections(Path(labels)), say)
 
 
 def _archives(run: Run, out: Path, group: Group) -> Sequence[Listener]:

@@ -80,6 +80,9 @@ class Options(Shared):
     teacher: Annotated[Path | None, Flag("FOLDER")] = None
     """Label maps <case>.nii.gz of some unlabelled scans by another model, a voice that coranet, coranet:repaired and
     coranet:plus may doubt. Classes are matched by name through FOLDER/dataset.json."""
+    labels: Annotated[Path | None, Flag("CORRECTIONS")] = None
+    """Labels that were made or corrected since, as `coranet review` leaves them. They take the place of those in DATA, or
+    are added to them. With --init the old run's split is kept, and the new run is held against the old one at the end."""
     trust: bool = False
     """Let the own method of a run that is continued run: a Python file in RUN. Not needed where --method names the same."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from coranet.data.datasets.corrections import Correction, read_corrections
 from coranet.data.splits.by_patient import Split, split_by_labels
 from coranet.data.store import Store
 from coranet.engine.codec import override
@@ -43,16 +45,22 @@ def make_run(
         check_hears(method, title)
     wanted = dims_asked(options, preset)
     split = Split.read(options.split) if options.split else None
+    corrections = read_corrections(options.labels) if options.labels else {}
+    if split is None and heritage and corrections:
+        split = heritage.run.split
     store, patients = open_store(
         data,
         lambda extents, channels: inherited
         or preset.prepare(extents, channels, wanted or choose_dims(extents.shapes.median, extents.spacings.median)),
         split,
         options.cache,
+        corrections=corrections,
         max_gb=options.max_gb,
         say=say,
         on_progress=on_progress,
     )
+    if split and corrections:
+        split = _with_corrected(split, corrections, patients, say)
     dims = wanted or choose_dims(*typical(store))
     split = _split(store, patients, split, options, preset, dims, say)
     check_classes(store, split)
@@ -76,10 +84,9 @@ def make_run(
     if heritage:
         run = heritage.passed_on(run)
         say(heritage.in_words(store))
-    init = str(options.init.resolve()) if options.init else None
-    asked = {"preset": options.preset or "auto", "labelled": options.labelled, "init": init}
-    if options.teacher is not None:
-        asked["teacher"] = str(options.teacher.resolve())
+    places = {"init": options.init, "labels": options.labels, "teacher": options.teacher}
+    asked: dict[str, object] = {"preset": options.preset or "auto", "labelled": options.labelled}
+    asked |= {name: str(place.resolve()) for name, place in places.items() if place}
     asked["threads"] = torch.get_num_threads() if device.type == "cpu" else None
     given = {name: value for name, value in asked.items() if value}
     run = replace(run, seed=seed, made_with={**run.made_with, **given})
@@ -134,6 +141,17 @@ def _split(
         split = first_labels(split, options.labelled)
     split.check(patients, labelled)
     return split
+
+
+def _with_corrected(
+    split: Split, corrections: Mapping[str, Correction], patients: Mapping[str, str], say: Say
+) -> Split:
+    """The split with corrected cases among the labelled ones; what that costs is said."""
+    found = split.with_labels(corrections, patients)
+    say(f"{len(corrections)} corrected cases count as labelled: {len(found.labelled)} labelled cases in all.")
+    if lost := [case for case in split.test if case not in found.test]:
+        say(f"They were test cases, or are of their patients, and cannot be tested on any more: {', '.join(lost)}.")
+    return found
 
 
 def _in_words(run: Run, device: torch.device) -> str:

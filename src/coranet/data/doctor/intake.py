@@ -47,6 +47,8 @@ class Intake:
     """From what the training scans are and the channels' names."""
     place: Callable[[Dataset, Sequence[Case], Preparation], Path]
     """Where the store goes; asked before any case is prepared."""
+    amend: Callable[[Dataset], Dataset] = lambda dataset: dataset
+    """What else belongs to the dataset, such as labels that were corrected since."""
     passes: Callable[[Problem], bool] = lambda problem: problem.level == "warning"
     """What is wrong with scans and can be passed over."""
     purpose: str = "prepared"
@@ -74,6 +76,7 @@ def take_in(intake: Intake) -> tuple[Path, Dataset, list[Remarks]]:
         InputError: all that is wrong with the scans and cannot be passed over, or the first case that cannot be prepared.
     """
     found, problems = survey_dataset(intake.root, intake.dataset)
+    found = intake.amend(found) if found else None
     extents = look_at(found, intake) if found and all(map(intake.passes, problems)) else None
     if found and extents:
         cases, settings = intake.choose(found), intake.prepare(extents, found.channels)

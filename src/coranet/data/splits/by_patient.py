@@ -59,6 +59,22 @@ class Split:
                         f"Patient {patient!r} is in both {owner[patient]} and {side}: scores would be too good."
                     )
 
+    def with_labels(self, cases: Iterable[str], patients: Mapping[str, str]) -> Split:
+        """The split with further cases among the labelled ones.
+
+        Those of patients who are watched stay where they are. Patients who were kept for test and are trained on now are no
+        longer tested on.
+        """
+        watched = {patients[case] for case in self.val if case in patients}
+        taken = [case for case in cases if patients[case] not in watched]
+        labelled, trained = tuple(dict.fromkeys((*self.labelled, *taken))), {patients[case] for case in taken}
+        return Split(
+            labelled=labelled,
+            unlabelled=tuple(case for case in self.unlabelled if case not in set(labelled)),
+            val=self.val,
+            test=tuple(case for case in self.test if patients.get(case) not in trained),
+        )
+
     def write(self, path: Path, *, source: str = "", notes: Iterable[str] = ()) -> None:
         """As JSON, and in words where the lists come from."""
         words = ({"source": source} if source else {}) | ({"notes": told} if (told := list(notes)) else {})

@@ -1,0 +1,68 @@
+"""`coranet review`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from coranet.cli.parsing import MaxGb
+from coranet.cli.stopping import until_stopped
+from coranet.data.budget import within_budget
+from coranet.errors import InputError
+from coranet.locks import owned
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewVerb:
+    """Look at predictions in the browser, correct them by choosing or drawing, save, and train on.
+
+    Opens a page that this machine alone can see. Scans are predicted one after the other, and listed worst first. For each
+    uncertain piece one key takes the conservative answer, one the radical one, one the prediction. Saved labels lie on the
+    scan's own grid in CORRECTIONS/labelsTr, with a note beside each. Scans are never changed. Ctrl-C ends it;
+    the same command goes on. Needs the extra coranet[review].
+    """
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The folder that `coranet train --out` made."""
+    scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCANS")]
+    """A scan or a folder of scans, as in `coranet predict`."""
+    out: Annotated[Path, tyro.conf.arg(metavar="CORRECTIONS")]
+    """Where corrected labels go, and predictions where there are none."""
+    predictions: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: made here)")] = None
+    """What `coranet predict --masks` made of these scans."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DATA", help_behavior_hint="(default: the run's own)")] = None
+    """The folder that the run was trained on, to train on from the page."""
+    port: Annotated[int, tyro.conf.arg(metavar="P", help_behavior_hint="(default: one that is free)")] = 0
+    """Where the page is served, on this machine alone."""
+    no_browser: bool = False
+    """Print the address and open nothing."""
+    trust: bool = False
+    """Let the run's own method run, where it has one: a Python file in RUN."""
+    device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
+        None
+    )
+    """cpu, cuda or cuda:1."""
+    max_gb: MaxGb = None
+    """Memory that one scan may take while it is read."""
+
+    @within_budget
+    def __call__(self) -> int:
+        """Serve until it is stopped."""
+        return until_stopped(self._serve, ". What was saved is whole. The same command goes on.")
+
+    def _serve(self) -> int:
+        from coranet.cli.show import say
+
+        try:
+            from coranet.review.desk import ReviewRequest, serve
+        except ModuleNotFoundError as error:
+            if error.name not in ("starlette", "uvicorn"):
+                raise
+            raise InputError("coranet review needs two more packages: pip install 'coranet[review]'.") from error
+        request = ReviewRequest(**{name: getattr(self, name) for name in ReviewRequest.__dataclass_fields__})
+        with owned(self.out):
+            serve(request, say)
+        return 0

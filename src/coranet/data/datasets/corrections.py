@@ -1,0 +1,110 @@
+"""A folder of corrections, as `coranet review` leaves it: labels that a person has looked at, and a note beside each.
+
+    labelsTr/<case>.nii.gz     the label, on the scan's own grid
+    labelsTr/<case>.json       whose scan it is, its status, and what was chosen or drawn
+
+A label without a note is taken as it is, so that labels which were made elsewhere can be put there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from coranet.data.datasets.folder import Case, Dataset
+from coranet.data.datasets.names import patient_of, scans, stem
+from coranet.data.problem import FileError
+from coranet.data.readers import Source, label_source
+from coranet.json_files import JsonError, read_object
+
+Status = Literal["to do", "accepted", "corrected", "set aside"]
+LABELLED: tuple[Status, ...] = ("accepted", "corrected")
+"""What counts as a label."""
+_REMEDY = "Save the case again in coranet review"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correction:
+    """A label that a person has looked at."""
+
+    label: Path
+    status: Status
+    images: tuple[Source, ...]
+    """Of the scan; empty where there is no note."""
+
+
+def labels_folder(root: Path) -> Path:
+    """Where labels and notes lie."""
+    return root / "labelsTr"
+
+
+def read_note(root: Path, case: str) -> dict[str, Any]:
+    """What is noted of a case; of one that has a label and no note, that it is corrected.
+
+    Raises:
+        JsonError: the note is damaged.
+    """
+    file = labels_folder(root) / f"{case}.json"
+    if not file.exists():
+        return {"status": "corrected" if (labels_folder(root) / f"{case}.nii.gz").exists() else "to do"}
+    note = read_object(file, _REMEDY)
+    if note.get("status") not in get_args(Status):
+        raise JsonError(file, f"has no status that is one of {', '.join(get_args(Status))}", _REMEDY)
+    return note
+
+
+def read_corrections(root: Path) -> dict[str, Correction]:
+    """The labels of a folder of corrections by case, but for those that were set aside.
+
+    Raises:
+        InputError: there are none, or a note is damaged.
+    """
+    found = {}
+    for file in scans(labels_folder(root)):
+        note = read_note(root, case := stem(file))
+        if note["status"] in LABELLED:
+            found[case] = Correction(label=file, status=note["status"], images=_images(note, file))
+    if not found:
+        raise FileError(labels_folder(root), "holds no label", "Accept or correct a case in coranet review first")
+    return found
+
+
+def with_corrections(dataset: Dataset, corrections: Mapping[str, Correction]) -> Dataset:
+    """A dataset with corrected labels in the place of its own, and with the scans that it did not have.
+
+    Raises:
+        InputError: a label's scan is neither in the dataset nor noted.
+    """
+    known = {case.name: case for case in dataset.cases}
+    for name, correction in corrections.items():
+        if name not in known and len(correction.images) != len(dataset.channels):
+            message = f"is a label of a scan that {dataset.root} does not have"
+            raise FileError(correction.label, message, f"Put the scan into {dataset.root / 'imagesTr'}")
+        old = known.get(name) or Case(
+            name=name, images=correction.images, label=None, part="Tr", patient=patient_of(name)
+        )
+        known[name] = replace(old, label=label_source(correction.label), part="Tr")
+    return replace(dataset, cases=tuple(sorted(known.values(), key=lambda case: case.part)))
+
+
+def note_of(image: Source) -> dict[str, Any]:
+    """A scan's file as a note has it."""
+    return {"path": str(image.path.resolve()), "reader": image.reader, "inside": [list(pair) for pair in image.inside]}
+
+
+def _images(note: Mapping[str, Any], label: Path) -> tuple[Source, ...]:
+    try:
+        return tuple(
+            Source(
+                path=Path(image["path"]),
+                reader=str(image["reader"]),
+                inside=tuple((str(name), value) for name, value in image["inside"]),
+            )
+            for image in note.get("images", ())
+        )
+    except (TypeError, KeyError, ValueError) as error:
+        raise FileError(
+            label.with_name(f"{stem(label)}.json"), "does not name its scan as notes do", _REMEDY
+        ) from error

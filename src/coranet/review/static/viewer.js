@@ -1,0 +1,211 @@
+// NiiVue with a scan, marks over it and the label as its drawing. Nothing that it has is written again.
+
+import { Niivue, NVImage, SLICE_TYPE } from '/static/niivue.js';
+import { fileOf } from '/static/api.js';
+import { drawLines } from '/static/lines.js';
+
+const UNCERTAIN = 1, CURRENT = 2; // what a mark may be
+const PAINT = { [UNCERTAIN]: [255, 60, 60], [CURRENT]: [255, 255, 255] };
+const LINES = { conservative: '#35d0e6', radical: '#ffa940' };
+const PLANES = [SLICE_TYPE.SAGITTAL, SLICE_TYPE.CORONAL, SLICE_TYPE.AXIAL]; // across x, y and z
+const UNDOS = 64;
+
+export class Viewer {
+  constructor() {
+    this.shown = { region: true, lines: true, label: true };
+    this.view = 0;
+    this.nv = new Niivue({
+      backColor: [0, 0, 0, 1], crosshairColor: [0.37, 0.78, 1, 0.55], crosshairWidth: 0.2, crosshairGap: 4, isRadiologicalConvention: true,
+      show3Dcrosshair: true, dragAndDropEnabled: false,
+      maxDrawUndoBitmaps: UNDOS, loadingText: '', logLevel: 'silent', isResizeCanvas: true, isNearestInterpolation: true, fontSizeScaling: 0.35,
+    });
+    this.undos = 0;
+    this.closest = 1;
+  }
+
+  async open(canvas, lines, onDrawn, onWindow) {
+    await this.nv.attachToCanvas(canvas);
+    const draw = this.nv.drawScene.bind(this.nv);
+    this.nv.drawScene = () => {
+      draw();
+      drawLines(lines, this.nv, this.shown.lines ? this.outlines : []);
+    };
+    this.nv.onDrawingChanged = (action) => {
+      if (action !== 'draw') return;
+      this.undos = Math.min(this.undos + 1, UNDOS - 1);
+      onDrawn();
+    };
+    this.nv.onIntensityChange = (volume) => onWindow(volume.cal_min, volume.cal_max);
+  }
+
+  async load(info, classes, pieces, channel = 0) {
+    this.outlines = [];
+    const [low, high] = info.window;
+    const range = channel ? {} : { cal_min: low, cal_max: high };
+    await this.nv.loadVolumes([
+      { url: fileOf(info.name, `image${channel}.nii`), name: 'image.nii', colormap: 'gray', ...range },
+      { url: fileOf(info.name, 'marks.nii'), name: 'marks.nii', opacity: 0.4 },
+    ]);
+    this.base = this.nv.volumes[1].img.slice();
+    this.#paintMarks();
+    const tables = { R: [0], G: [0], B: [0], A: [0], labels: [''] };
+    for (const { value, name, colour } of classes) {
+      ['R', 'G', 'B'].forEach((band, place) => { tables[band][value] = colour[place]; });
+      tables.A[value] = 255;
+      tables.labels[value] = name;
+    }
+    this.nv.setDrawColormap(tables);
+    if (!await this.nv.loadDrawingFromUrl(fileOf(info.name, 'label.nii'))) throw new Error('The label does not fit the scan.');
+    this.nv.setDrawingEnabled(false);
+    this.showLabel(this.shown.label);
+    this.undos = 0;
+    const { dims } = this.nv.volumes[0].hdr;
+    this.#turn = { dims, perm: this.nv.volumes[0].permRAS, ras: this.nv.volumes[0].dimsRAS };
+    this.across = this.#turn.perm.findIndex((own) => Math.abs(own) - 1 === info.axis);
+    await this.#outline(info, pieces);
+    if (info.pieces.length) this.frame(pieces.finest.map((piece) => piece.middle));
+    this.look(this.view);
+  }
+
+  #turn = null;
+
+  // The conservative and the radical answer as whole maps, to draw their outlines.
+  async #outline(info, pieces) {
+    const prediction = (await NVImage.loadFromUrl({ url: fileOf(info.name, 'prediction.nii') })).img2RAS();
+    this.outlines = Object.entries(LINES).map(([name, colour]) => {
+      const map = prediction.slice();
+      pieces.each(pieces.finest.keys(), name, (index, value) => { map[this.place(index)] = value; });
+      return { map, colour };
+    });
+  }
+
+  // Where a voxel of the scan lies in NiiVue's drawing, which is turned to right, front, up.
+  place(index) {
+    const { dims, perm, ras } = this.#turn;
+    const at = [index % dims[1], Math.floor(index / dims[1]) % dims[2], Math.floor(index / (dims[1] * dims[2]))];
+    let place = 0;
+    for (let axis = 2; axis >= 0; axis -= 1) {
+      const own = Math.abs(perm[axis]) - 1;
+      place = place * ras[axis + 1] + (perm[axis] > 0 ? at[own] : dims[own + 1] - 1 - at[own]);
+    }
+    return place;
+  }
+
+  // Changes the label through change(put) as one step that can be undone.
+  edit(change) {
+    change((index, value) => { this.nv.drawBitmap[this.place(index)] = value; });
+    this.nv.drawAddUndoBitmap();
+    this.undos = Math.min(this.undos + 1, UNDOS - 1);
+    this.nv.refreshDrawing(true);
+  }
+
+  undo() {
+    if (!this.undos) return false;
+    this.undos -= 1;
+    this.nv.drawUndo();
+    return true;
+  }
+
+  bytes() { return this.nv.saveImage({ filename: '', isSaveDrawing: true }); }
+
+  mark(each) {
+    const { img } = this.nv.volumes[1];
+    img.set(this.base);
+    each((index) => { img[index] = CURRENT; });
+    this.nv.updateGLVolume();
+  }
+
+  toggle(name) {
+    this.shown[name] = !this.shown[name];
+    if (name === 'label') this.showLabel(this.shown.label);
+    else if (name === 'region') this.#paintMarks();
+    else this.nv.drawScene();
+    return this.shown[name];
+  }
+
+  showLabel(shown) {
+    this.nv.drawRimOpacity = shown ? 0.95 : 0;
+    this.nv.setDrawOpacity(shown ? 0.28 : 0);
+  }
+
+  #paintMarks() {
+    const table = { R: [0], G: [0], B: [0], A: [0], I: [0, UNCERTAIN, CURRENT], labels: ['', '', ''] };
+    for (const value of [UNCERTAIN, CURRENT]) {
+      ['R', 'G', 'B'].forEach((band, place) => table[band].push(PAINT[value][place]));
+      table.A.push(value === CURRENT || this.shown.region ? 255 : 0);
+    }
+    this.nv.volumes[1].setColormapLabel(table);
+    this.nv.updateGLVolume();
+  }
+
+  pen(value, filled) {
+    this.nv.setDrawingEnabled(value !== null);
+    if (value !== null) this.nv.setPenValue(value, filled);
+  }
+
+  set penSize(size) { this.nv.opts.penSize = size; }
+
+  goTo([x, y, z]) {
+    this.nv.scene.crosshairPos = this.#share([x, y, z]);
+    this.#centre();
+  }
+
+  // Where a voxel of the scan lies, as shares of the way to the right, to the front and up.
+  #share([x, y, z]) {
+    const { dims, ras } = this.#turn;
+    const place = this.place(x + dims[1] * (y + dims[2] * z));
+    const at = [place % ras[1], Math.floor(place / ras[1]) % ras[2], Math.floor(place / (ras[1] * ras[2]))];
+    return at.map((voxel, axis) => (voxel + 0.5) / ras[axis + 1]);
+  }
+
+  // Look so closely that these voxels fill the slice.
+  frame(voxels) {
+    const shares = voxels.map((voxel) => this.#share(voxel));
+    const spans = [0, 1, 2].filter((axis) => axis !== this.across)
+      .map((axis) => Math.max(...shares.map((one) => one[axis])) - Math.min(...shares.map((one) => one[axis])));
+    this.closest = Math.min(Math.max(0.75 / (Math.max(...spans) + 0.1), 1), 4);
+    this.reset();
+  }
+
+  // What is under the cross lies in the middle of each plane when one looks closely.
+  #centre() {
+    const zoom = this.nv.scene.pan2Dxyzmm[3];
+    const [low, high] = this.nv.sceneExtentsMinMax(true);
+    const mm = this.nv.frac2mm(this.nv.scene.crosshairPos);
+    const pan = [0, 1, 2].map((axis) => (zoom > 1 ? (low[axis] + high[axis]) / 2 - zoom * mm[axis] : 0));
+    this.nv.setPan2Dxyzmm([...pan, zoom]);
+  }
+
+  zoom(factor) {
+    const zoom = Math.min(Math.max(this.nv.scene.pan2Dxyzmm[3] * factor, 1), 20);
+    this.nv.setPan2Dxyzmm([0, 0, 0, zoom]);
+    this.#centre();
+  }
+
+  reset() {
+    this.nv.setPan2Dxyzmm([0, 0, 0, this.closest]);
+    this.#centre();
+  }
+
+  // The plane of the slices large, and beside it the two others and the view in space; then each of the four alone.
+  look(view) {
+    const [main, second, third] = [this.across, ...[2, 1, 0].filter((axis) => axis !== this.across)].map((axis) => PLANES[axis]);
+    const views = [main, second, third, SLICE_TYPE.RENDER];
+    this.view = view % 5;
+    this.nv.setSliceType(SLICE_TYPE.MULTIPLANAR);
+    this.nv.setCustomLayout(this.view
+      ? [{ sliceType: views[this.view - 1], position: [0, 0, 1, 1] }]
+      : views.map((sliceType, place) => ({ sliceType, position: place ? [0.66, (place - 1) / 3, 0.34, 1 / 3] : [0, 0, 0.66, 1] })));
+  }
+
+  step(direction) {
+    const move = [0, 0, 0];
+    move[this.across] = direction;
+    this.nv.moveCrosshairInVox(...move);
+  }
+
+  setWindow(low, high) {
+    Object.assign(this.nv.volumes[0], { cal_min: low, cal_max: high });
+    this.nv.updateGLVolume();
+  }
+}

@@ -1,0 +1,111 @@
+"""Training on with corrected labels: `--labels`, what becomes of the split, and what was gained."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from coranet.data.datasets.corrections import read_corrections
+from coranet.data.datasets.folder import read_folder
+from coranet.data.readers import nifti
+from coranet.data.splits.by_patient import Split
+from coranet.engine.run import Run
+from coranet.errors import InputError
+from coranet.runs.gain import GAIN
+from coranet.runs.launch import train
+from coranet.runs.options import Options
+from coranet.runs.run_plan import make_run
+
+
+@pytest.fixture
+def corrections(scans, tmp_path):
+    """One unlabelled case with a label, one test case with another, and a stranger's scan."""
+    folder = tmp_path / "corrections/labelsTr"
+    folder.mkdir(parents=True)
+    cases = {case.name: case for case in read_folder(scans).cases}
+    free = next(name for name, case in cases.items() if case.label is None)
+    tested = next(name for name, case in cases.items() if case.part == "Ts")
+    scan = cases[free].images[0].read()
+    image = tmp_path / "stranger.nii.gz"
+    nifti.write(image, scan.array, scan.geometry)
+    label = np.zeros(scan.array.shape, np.uint8)
+    label[8:24, 8:24] = 1
+    for name in (free, tested, "stranger"):
+        place = scan.geometry if name == "stranger" else cases[name].images[0].read().geometry
+        nifti.write(folder / f"{name}.nii.gz", label, place)
+        images = [{"path": str(image), "reader": "nifti", "inside": []}] if name == "stranger" else []
+        (folder / f"{name}.json").write_text(json.dumps({"status": "corrected", "images": images}))
+    return folder.parent, free, tested
+
+
+def test_corrected_cases_are_trained_on_with_the_settings_of_the_first_run(
+    scans, cache, finished, corrections, tmp_path
+):
+    folder, free, tested = corrections
+    said = []
+    options = Options(init=finished, labels=folder, cache=cache, device="cpu", steps=2)
+    out = train(scans, tmp_path / "on", options, say=said.append)
+    old, new = Run.read(finished), Run.read(out)
+    assert set(new.split.labelled) == {*old.split.labelled, free, tested, "stranger"}
+    assert new.split.val == old.split.val
+    assert set(new.split.unlabelled) == set(old.split.unlabelled) - {free}
+    assert (new.net, new.optim) == (old.net, old.optim)
+    gain = json.loads((out / GAIN).read_text())
+    assert gain["corrected"]["cases"] == 3
+    assert gain["validation"]["cases"] == 1
+    assert all(0 <= gain[what][when] <= 1 for what in ("corrected", "validation") for when in ("before", "after"))
+    assert any("3 corrected cases count as labelled" in line for line in said)
+    assert any(line.startswith("Dice of the 1 validation cases: ") for line in said)
+    train(scans, out, Options(init=finished, labels=folder, cache=cache, device="cpu"), resume=True)  # the same command
+    with pytest.raises(InputError, match="--labels elsewhere: the run was begun with"):
+        train(scans, out, Options(labels=Path("elsewhere"), cache=cache), resume=True)
+
+
+def test_the_label_is_the_corrected_one(scans, cache, corrections):
+    folder, free, _ = corrections
+    run, store = make_run(scans, Options(labels=folder, cache=cache, dims=2, val=0), torch.device("cpu"))
+    assert free in run.split.labelled
+    assert np.unique(store.label(free)).tolist() == [0, 1]
+    assert np.mean(store.label(free)) == pytest.approx(0.25, abs=0.03)
+
+
+def test_what_was_set_aside_is_no_label(scans, cache, corrections):
+    folder, free, _ = corrections
+    (folder / "labelsTr" / f"{free}.json").write_text('{"status": "set aside"}')
+    assert free not in read_corrections(folder)
+    run, _ = make_run(scans, Options(labels=folder, cache=cache, dims=2, val=0), torch.device("cpu"))
+    assert free in run.split.unlabelled
+
+
+def test_patients_who_are_watched_stay_so_and_those_for_test_leave_it():
+    split = Split(labelled=("a",), unlabelled=("b", "c"), val=("v_ED",), test=("t_ED", "t_ES", "u"))
+    patients = {"a": "a", "b": "b", "c": "c", "v_ED": "v", "v_ES": "v", "t_ED": "t", "t_ES": "t", "u": "u"}
+    found = split.with_labels(["b", "v_ED", "v_ES", "t_ED", "a"], patients)
+    assert found == Split(labelled=("a", "b", "t_ED"), unlabelled=("c",), val=("v_ED",), test=("u",))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda labels: (labels / "stranger.json").write_text('{"status": "corrected"}'), "does not have"),
+        (lambda labels: (labels / "stranger.json").write_text('{"status": "fine"}'), "has no status"),
+        (
+            lambda labels: (labels / "stranger.json").write_text('{"status": "corrected", "images": [3]}'),
+            "does not name",
+        ),
+        (lambda labels: [file.unlink() for file in labels.iterdir()], "holds no label"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_named(scans, cache, corrections, spoil, sentence):
+    folder = corrections[0]
+    spoil(folder / "labelsTr")
+    with pytest.raises(InputError, match=sentence):
+        make_run(scans, Options(labels=folder, cache=cache, dims=2, val=0), torch.device("cpu"))
+
+
+def test_the_labels_of_a_store_are_fixed(scans, cache, corrections):
+    _, store = make_run(scans, Options(cache=cache, dims=2, val=0), torch.device("cpu"))
+    with pytest.raises(InputError, match="is a prepared store"):
+        make_run(store.path, Options(labels=corrections[0], cache=cache), torch.device("cpu"))
