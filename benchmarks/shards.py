@@ -10,18 +10,18 @@ those of the processor, which other work on the machine changes less than second
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coranet.evaluation.sizes import odd_sizes
-
 from coranet.data.case_journal import CaseJournal
 from coranet.data.datasets.folder import Case, scan_cases
 from coranet.data.shards import Shard
+from coranet.evaluation.oddities import Usual
+from coranet.evaluation.quality import CASES, judge, write_qualities
+from coranet.metrics.case_facts import CaseFacts, ClassFacts
 
 
 @contextmanager
@@ -33,9 +33,14 @@ def timed(name: str, found: dict[str, float]) -> Iterator[None]:
     found[f"{name}, clock"] = round(time.monotonic() - clock, 2)
 
 
-def outcome(case: Case) -> dict[str, float]:
-    """Some millilitres that a name decides."""
-    return {"liver": 1000 + Shard.of(case.name, 997).number / 3, "spleen": 100 + Shard.of(case.name, 89).number / 7}
+def outcome(case: Case) -> CaseFacts:
+    """Some facts that a name decides."""
+    sizes = {"liver": 1000 + Shard.of(case.name, 997).number / 3, "spleen": 100 + Shard.of(case.name, 89).number / 7}
+    return CaseFacts(
+        classes={name: ClassFacts(millilitres=size) for name, size in sizes.items()},
+        uncertain=Shard.of(case.name, 53).number / 11,
+        look={},
+    )
 
 
 def simulate(home: Path, count: int, shards: int) -> dict[str, float]:
@@ -58,14 +63,16 @@ def simulate(home: Path, count: int, shards: int) -> dict[str, float]:
         for shard, share in by_shard.items():
             with journal.opened(shard.name):
                 for case in share:
-                    journal.add(case, outcome(case), [out / f"{case.name}.nii.gz"])
+                    journal.add(case, outcome(case).to_row(), [out / f"{case.name}.nii.gz"])
     with timed("skip", seconds):
         rows = CaseJournal(out, "run").rows(cases)
     assert rows is not None
     with timed("merge", seconds):
-        merged = odd_sizes(rows, {})
-    assert merged == odd_sizes({case.name: outcome(case) for case in cases}, {})
-    assert json.dumps(rows) == json.dumps({case.name: outcome(case) for case in cases})
+        read = {name: facts for name, row in rows.items() if (facts := CaseFacts.from_row(row))}
+        write_qualities(out, judge(read, Usual(), None))
+    merged = (out / CASES).read_bytes()
+    write_qualities(out, judge({case.name: outcome(case) for case in cases}, Usual(), None))
+    assert merged == (out / CASES).read_bytes()
     return seconds
 
 

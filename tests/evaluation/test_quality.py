@@ -5,7 +5,7 @@ from math import isnan, nan
 import pytest
 
 from coranet.errors import InputError
-from coranet.evaluation.oddities import Usual, class_flags, is_far, scan_flags
+from coranet.evaluation.oddities import Range, Usual, class_flags, scan_flags
 from coranet.evaluation.quality import CASES, COLUMNS, judge, read_qualities, why, write_qualities
 from coranet.metrics.case_facts import CaseFacts, ClassFacts
 from coranet.metrics.expectation import DiceFit
@@ -57,10 +57,10 @@ def test_scans_that_look_otherwise_are_flagged():
 
 def test_few_cases_call_less_odd_than_many():
     some = [0.0, 0.1, -0.1]
-    assert not is_far(1.0, some, 0.0)
-    assert is_far(1.0, some * 10, 0.0)
-    assert not is_far(1e9, some[:2], 0.0)
-    assert not is_far(1.0, [1e308, 1e308, 1e308], 0.0)  # of a run that someone has tampered with
+    assert Range.of(some, 0.0).holds(1.0)
+    assert not Range.of(some * 10, 0.0).holds(1.0)
+    assert Range.of(some[:2], 0.0).holds(1e9)
+    assert Range.of([1e308, 1e308, 1e308], 0.0).holds(1.0)  # of a run that someone has tampered with
 
 
 def test_the_worst_case_comes_first_by_the_dice_to_expect():

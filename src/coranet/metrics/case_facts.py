@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import nan
+from dataclasses import asdict, dataclass
+from math import isnan, nan
+from typing import Any
 
 Place = tuple[float, float, float]
 """As shares of the scan's extent to the right, to the front and up."""
@@ -46,3 +47,30 @@ class CaseFacts:
         """The uncertain volume over the predicted one: per organ, not per image. Infinite where nothing was found."""
         found = sum(self.sizes.values())
         return self.uncertain / found if found else float("inf")
+
+    def to_row(self) -> dict[str, Any]:
+        """As plain values, None for NaN."""
+        classes = {name: {key: _plain(value) for key, value in asdict(of).items()} for name, of in self.classes.items()}
+        return {"classes": classes, "uncertain": self.uncertain, "look": dict(self.look)}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> CaseFacts | None:
+        """What `to_row` gave; None where it is something else."""
+        try:
+            return cls(
+                classes={str(name): _class_of(of) for name, of in row["classes"].items()},
+                uncertain=float(row["uncertain"]),
+                look={str(name): float(value) for name, value in row["look"].items()},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+
+
+def _class_of(row: Mapping[str, Any]) -> ClassFacts:
+    x, y, z = row["centre"] or (nan, nan, nan)
+    numbers = {name: nan if value is None else float(value) for name, value in row.items() if name != "centre"}
+    return ClassFacts(centre=(float(x), float(y), float(z)) if row["centre"] else None, **numbers)
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and isnan(value) else value

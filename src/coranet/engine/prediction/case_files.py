@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coranet.data.case_journal import CaseJournal, Row
+from coranet.data.case_journal import CaseJournal
 from coranet.data.datasets.folder import Case
 from coranet.data.readers import Volume
 from coranet.data.writers import LabelWriter
-from coranet.engine.codec import decode, encode
 from coranet.engine.prediction.answer import Answer
 from coranet.files import make_folder
 from coranet.metrics.case_facts import CaseFacts
@@ -41,11 +40,15 @@ class CaseFiles:
         make_folder(self.out)
         found: dict[str, CaseFacts] = {}
         for number, case in enumerate(cases, start=1):
-            row = self.journal.found(case) if self.journal else None
-            found[case.name] = self._predict(predict, case) if row is None else facts_of(case.name, row)
+            found[case.name] = self.finished(case) or self._predict(predict, case)
             if on_case:
                 on_case(number, len(cases), case.name)
         return found
+
+    def finished(self, case: Case) -> CaseFacts | None:
+        """What is known of a case whose files are there and are as they were; None of any other."""
+        row = self.journal.found(case) if self.journal else None
+        return None if row is None else CaseFacts.from_row(row)
 
     def _predict(self, predict: Callable[[Sequence[Volume]], Answer], case: Case) -> CaseFacts:
         volumes = [image.read() for image in case.images]
@@ -54,11 +57,5 @@ class CaseFiles:
         files += [writer.write(self.out, case, answer.label, geometry) for writer in self.writers]
         assert answer.facts is not None
         if self.journal:
-            self.journal.add(case, encode(answer.facts), files)
+            self.journal.add(case, answer.facts.to_row(), files)
         return answer.facts
-
-
-def facts_of(case: str, row: Row) -> CaseFacts:
-    """What a journal's row says of a case."""
-    facts: CaseFacts = decode(CaseFacts, row, case)
-    return facts
