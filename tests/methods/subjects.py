@@ -19,7 +19,7 @@ PLUS = METHODS["coranet:plus"]
 VARIANTS = {
     "soft regions": partial(PLUS, soft=True, candidates=1.0, cutmix=1.0, boxes="disagreement"),
     "student predicts": partial(PLUS, beta_end=None, predicts="student", labels="heads", prior=0.1),
-    "two teachers": partial(PLUS, teachers=2, turn=2, band=(0.5, 0.1), wait=0.01),
+    "two teachers": partial(PLUS, teachers=2, turn=2, band=(0.5, 0.1)),
 }
 """Methods whose step is another one when they are asked for it: by name, what makes them."""
 MAKERS = {**METHODS, **VARIANTS}

@@ -279,6 +279,14 @@ def test_a_share_that_is_a_tensor_averages_alike():
 
 
 def test_what_cannot_be_is_refused():
-    for wrong in ({"views": 0}, {"warm_up": 2.0}, {"prior": 1.0}, {"turn": 0}, {"wait": -1.0}, {"band": (-1.0, 0.0)}):
+    for wrong in (
+        {"views": 0},
+        {"warm_up": 2.0},
+        {"prior": 1.0},
+        {"prior": 0.0},
+        {"turn": 0},
+        {"wait": -1.0},
+        {"band": (-1.0, 0.0)},
+    ):
         with pytest.raises(InputError):
             CoraNetPlus(**wrong)

@@ -11,11 +11,8 @@ and Dice as in UniMatch, Yang et al., CVPR 2023):
     F' ← β F' + (1 - β) F,   β from 0.99 to 0.999 over the run, but never over more than a sixth of its T steps: β ≤ 1 - 6/T
 
 L_crm are the losses of all three heads on labels, r is a ramp after a warm-up on labels alone, D is Dice over pixels that
-weigh w. Labels, weights and targets are cut like images. F' predicts.
-
-A band of chosen width: with l the smaller and h the larger logit that the two heads give an object, they disagree where
-m = max(l, -h) < 0. Costs that differ more move both logits apart by δ, and they disagree where m < δ. With `band`, δ is that
-quantile of min_k m_k for which as many pixels are uncertain as the schedule says.
+weigh w. Labels, weights and targets are cut like images. F' predicts. With `band` the heads' costs are shifted until as
+many pixels are uncertain as a schedule says (`ops.regions.narrowest_margins`).
 """
 
 from __future__ import annotations
@@ -114,7 +111,7 @@ class CoraNetPlus(Method):
     """Who is asked for predictions: the student, or its average."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.warm_up <= 1 or not 0 < (self.prior or 0.5) < 1:
+        if not 0 <= self.warm_up <= 1 or (self.prior is not None and not 0 < self.prior < 1):
             raise InputError(f"warm_up and prior are shares between 0 and 1, not {self.warm_up} and {self.prior}.")
         if min(self.views, self.turn) < 1 or min(self.wait, *(self.band or (0,))) < 0:
             raise InputError("views and turn are at least 1, wait and band are not negative.")
@@ -127,10 +124,8 @@ class CoraNetPlus(Method):
     @property
     def phases(self) -> tuple[Phase, ...]:
         """Labels alone, then all at once."""
-        return (
-            Phase(name="labels", epochs=130 * self.warm_up, alone=True),
-            Phase(name="joint", epochs=130 * (1 - self.warm_up)),
-        )
+        warm_up, rest = 130 * self.warm_up, 130 * (1 - self.warm_up)
+        return Phase(name="labels", epochs=warm_up, alone=True), Phase(name="joint", epochs=rest)
 
     @property
     def lambdas(self) -> dict[str, float]:
