@@ -65,6 +65,7 @@ class Trained:
         uncertainty: bool = True,
         stride: tuple[int, ...] | None = None,
         best: bool = False,
+        fitted: bool = True,
         trust: bool = False,
         say: checkpoint.Say = checkpoint.warn,
     ) -> Trained:
@@ -76,6 +77,7 @@ class Trained:
             uncertainty: load what is needed to say what is uncertain.
             stride: voxels between windows; the run's own where none is given.
             best: the weights that did best on validation cases instead of the last ones.
+            fitted: use what `coranet calibrate` has fitted, where it has.
             trust: let the run's own method run, where it has one: a Python file in its folder.
             say: who is told of weights without checksums.
         """
@@ -93,7 +95,7 @@ class Trained:
         torch.backends.cudnn.allow_tf32 = False
         settle(segmenter.net.eval(), run.accel, device)
         predictor = Predictor(segmenter, run.data.window, run.accel, stride, 4 * run.classes)
-        return cls(run, predictor, device, Fitted.of(folder, run.identity) if uncertainty else None)
+        return cls(run, predictor, device, Fitted.of(folder, run.identity) if uncertainty and fitted else None)
 
     @property
     def parameters(self) -> int:
