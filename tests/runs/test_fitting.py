@@ -1,6 +1,8 @@
 """From a run over its folds to calibration.json, and from there to predictions."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -58,6 +60,28 @@ def test_folds_are_fitted_written_and_cleared_away(calibrated, scans):
     assert sorted(fitted.held_out) == sorted(run.split.labelled)
     assert all(0 <= dice <= 1 for classes in fitted.held_out.values() for dice in classes.values())
     assert not (calibrated / "folds").exists()
+
+
+def test_a_broken_fit_is_made_anew(finished, scans, cache, tmp_path, capsys):
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    (run / FITTED).write_text("{")
+    with pytest.raises(InputError, match=r"calibration\.json"):
+        Trained.load(run, CPU)
+    words = ["calibrate", run, "--folds", 2, "--steps", 2, "--device", "cpu", "--cache", cache]
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in words])
+    assert stop.value.code == 0
+    assert "Dice of 3 cases that were not trained on" in capsys.readouterr().out  # both folds, and the validation case
+    assert Trained.load(run, CPU).fitted is not None
+
+
+def test_without_uncertainty_no_fit_is_asked_for(finished, scans, tmp_path, capsys):
+    words = ["predict", finished, scans / "imagesTs", "--out", tmp_path, "--device", "cpu", "--no-uncertainty"]
+    with pytest.raises(SystemExit):
+        main([str(word) for word in words])
+    said = capsys.readouterr().err
+    assert "calibrate" not in said
+    assert "uncertain is" not in said
 
 
 def test_predictions_use_the_fit(calibrated, scans, tmp_path, capsys):

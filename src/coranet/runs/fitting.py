@@ -60,7 +60,7 @@ def calibrate_run(
     with owned(asked.run):
         device = find_device(asked.device)
         use_threads(asked.threads, device, say)
-        trained = Trained.load(asked.run, device, trust=asked.trust)
+        trained = Trained.load(asked.run, device, fitted=False, trust=asked.trust)  # an earlier fit may be broken
         run = trained.whole_run
         store, patients = _open(asked, run, on_progress)
         steps = asked.steps or run.train.steps

@@ -1,8 +1,8 @@
 """Cases that networks were not trained on, and what those say of them: what uncertainty is fitted on.
 
 With a handful of labels no case can be kept apart for good. So the labelled patients are dealt into folds, and for each
-fold the run is trained again without it, by the same settings and for fewer steps. Held-out cases take no part in that,
-not as unlabelled ones either. Validation cases are held out already: the run itself predicts them.
+fold the run is trained again without it, by the same settings. Held-out cases take no part in that, not as unlabelled ones
+either. Validation cases are held out already: the run itself predicts them.
 """
 
 from __future__ import annotations

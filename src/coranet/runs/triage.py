@@ -32,13 +32,21 @@ def judge_predictions(trained: Trained, found: Mapping[str, CaseFacts], out: Pat
 def worst(rows: Sequence[Quality], found: Mapping[str, CaseFacts]) -> list[str]:
     """The first cases, a line each with why, and where the others are."""
     cases = [(next(group), list(group)) for _, group in groupby(rows, key=lambda row: row.case)]
-    lines = [f"  {row.case}: {why(row, of) or _doubt(found[row.case])}" for row, of in cases[:NAMED]]
+    said = {row.case: why(row, of) or _doubt(found[row.case]) for row, of in cases[:NAMED]}
+    lines = [f"  {case}: {reason}" for case, reason in said.items() if reason]
     if lines:
         lines.insert(0, f"Look at these first (all of them, worst first: {CASES}):")
-    if all(isnan(row.expected) for row in rows):
+    if all(isnan(row.expected) for row in rows) and any(map(_has_doubt, found.values())):
         lines.append("How good a case will be is not known yet: coranet calibrate RUN fits it on the labelled cases.")
     return lines
 
 
+def _has_doubt(facts: CaseFacts) -> bool:
+    """Whether the case was predicted with its uncertainty."""
+    return any(not isnan(of.expected) for of in facts.classes.values())
+
+
 def _doubt(facts: CaseFacts) -> str:
-    return f"what is uncertain is {100 * facts.doubt:.0f} % of what was found, by volume"
+    if not any(facts.sizes.values()):
+        return "nothing was found"
+    return f"what is uncertain is {100 * facts.doubt:.0f} % of what was found, by volume" if _has_doubt(facts) else ""

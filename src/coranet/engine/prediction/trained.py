@@ -77,6 +77,7 @@ class Trained:
         best: bool = False,
         tta: bool = False,
         largest_component: bool = False,
+        fitted: bool = True,
         trust: bool = False,
         say: checkpoint.Say = checkpoint.warn,
     ) -> Trained:
@@ -90,6 +91,7 @@ class Trained:
             best: the weights that did best on validation cases instead of the last ones.
             tta: average over mirrored and turned copies, as far as training showed such (`average.symmetries`).
             largest_component: keep only the largest connected part of each class; what is removed becomes uncertain.
+            fitted: use what `coranet calibrate` has fitted, where it has.
             trust: let the run's own method run, where it has one: a Python file in its folder.
             say: who is told of weights without checksums.
         """
@@ -104,9 +106,9 @@ class Trained:
         runs = read_fitting(folders, trust=trust)
         predictor = load_predictor(runs, device, uncertainty=uncertainty, stride=stride, best=best, tta=tta, say=say)
         # What was fitted holds for that run's own answers, and not for a mean of several.
-        alone = next(iter(runs.items())) if uncertainty and len(runs) == 1 and not tta else None
-        fitted = Fitted.of(alone[0], alone[1].identity) if alone else None
-        return cls(tuple(runs.values()), predictor, device, largest_component, fitted)
+        alone = fitted and uncertainty and len(runs) == 1 and not tta
+        fit = Fitted.of(*next((folder, run.identity) for folder, run in runs.items())) if alone else None
+        return cls(tuple(runs.values()), predictor, device, largest_component, fit)
 
     @property
     def run(self) -> Run | Recipe:
