@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
@@ -15,9 +16,10 @@ from coranet.errors import InputError
 from coranet.locks import owned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from coranet.data.writers import LabelWriter
+    from coranet.engine.prediction.trained import Trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +80,11 @@ class PredictVerb:
     """Average over mirrored and turned copies of each scan: those kinds that the run was trained on, and no others."""
     largest_component: bool = False
     """Keep only the largest connected part of each class, touching corners included. What is removed is marked uncertain."""
+    watch: bool = False
+    """Go on looking at the folder, and predict scans as they arrive. Those that have a prediction are passed over, so that
+    the same command goes on where it was stopped."""
+    settle: Annotated[float, tyro.conf.arg(metavar="SECONDS")] = 5.0
+    """With --watch: a scan is whole when it has not changed for so long."""
     best: bool = False
     """Use the weights that did best on the run's validation cases instead of the last ones."""
     no_uncertainty: bool = False
@@ -94,12 +101,12 @@ class PredictVerb:
     @within_budget
     def __call__(self) -> int:
         """Predict."""
-        return until_stopped(self._predict, ". The files that are there are whole. The same command starts over.")
+        again = "goes on with those that are missing" if self.watch else "starts over"
+        return until_stopped(self._predict, f". The files that are there are whole. The same command {again}.")
 
     def _predict(self) -> int:
-        from coranet.cli.show import counting, say
+        from coranet.cli.show import say
         from coranet.engine.prediction.trained import Trained
-        from coranet.evaluation.sizes import odd_sizes
         from coranet.runs.device import find_device
 
         folders = (self.run, self.scans, *self.more)
@@ -118,24 +125,59 @@ class PredictVerb:
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
         which = "A network" if len(runs) == 1 else f"{len(runs)} networks, averaged,"
         say(f"{which} of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
-        with owned(self.out), counting() as on_progress:
-            sizes = trained.predict_files(
-                scans,
-                self.out,
-                only=trained.listed(self.only) if self.only else None,
-                probabilities=self.probabilities,
-                masks=self.masks,
-                scores=self.scores,
-                dataset=self.dataset,
-                gaps=self.allow_gaps,
-                series=self.series,
-                writers=self._writers(trained.classes),
-                on_progress=lambda done, total, name: on_progress("predicting", done, total),
-            )
+        with owned(self.out):
+            return self._watch(trained, scans, say) if self.watch else self._once(trained, scans, say)
+
+    def _once(self, trained: Trained, scans: Path, say: Callable[[str], None]) -> int:
+        from coranet.cli.show import counting
+        from coranet.evaluation.sizes import odd_sizes
+
+        with counting() as on_progress:
+            sizes = self._files(trained, scans, lambda done, total, name: on_progress("predicting", done, total))
         say(f"Predicted {len(sizes)} scan{'s' if len(sizes) != 1 else ''}: {self.out}")
         for sentence in odd_sizes(sizes, trained.run.data.volumes):
             say(sentence)
         return 0
+
+    def _watch(self, trained: Trained, folder: Path, say: Callable[[str], None]) -> int:
+        """Predict what arrives, until someone stops it."""
+        from coranet.engine.prediction.watch import Watch
+
+        if not folder.is_dir() or self.dataset or self.series or self.only:
+            raise InputError(
+                f"--watch: looks at a folder of scans, not at {folder} with --dataset, --series or --only."
+            )
+        if folder.resolve() == self.out.resolve():
+            raise InputError(f"{self.out}: holds the scans themselves. Write predictions to another folder.")
+        watch = Watch(
+            folder,
+            trained.run.data.channels,
+            is_done=lambda case: (self.out / f"{case.name}.nii.gz").exists(),
+            predict=lambda case: self._files(trained, case.images[0].path),
+            say=say,
+        )
+        say(f"Watching {folder}. Ctrl-C ends it.")
+        while True:
+            for name in watch.look():
+                say(f"Predicted {name}: {self.out}")
+            sleep(self.settle)
+
+    def _files(
+        self, trained: Trained, scans: Path, on_progress: Callable[[int, int, str], None] | None = None
+    ) -> dict[str, dict[str, float]]:
+        return trained.predict_files(
+            scans,
+            self.out,
+            only=trained.listed(self.only) if self.only else None,
+            probabilities=self.probabilities,
+            masks=self.masks,
+            scores=self.scores,
+            dataset=self.dataset,
+            gaps=self.allow_gaps,
+            series=self.series,
+            writers=self._writers(trained.classes),
+            on_progress=on_progress,
+        )
 
     def _writers(self, classes: Mapping[int, str]) -> list[LabelWriter]:
         """Of the further formats that are asked for."""

@@ -37,8 +37,8 @@ def volumes_of(
     """The channels of a scan in memory, each with its place in the world.
 
     Args:
-        image: an image of nibabel or SimpleITK, a MetaTensor of MONAI, an array `(x, y)`, `(x, y, z)` or `(C, x, y, z)`, or a
-            list of images of which each is a channel.
+        image: an image of nibabel or SimpleITK, a MetaTensor of MONAI, an array `(x, y)`, `(x, y, z)` or `(C, x, y, z)`, or
+            a list of images of which each is a channel.
         channels: how many there are.
         affine: of an array, `(4, 4)`, from its indices to millimetres to the right, front and up.
         spacing: of an array without an affine, in millimetres.
