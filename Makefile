@@ -59,7 +59,7 @@ docs: .venv/.docs  ## the pages as a site in site/, with every link checked
 notebook: .venv/.dev  ## run docs/notebook.ipynb from its first cell to its last (a minute)
 	$(BIN)/python -m pytest -q -m slow tests/test_notebook.py
 
-wheel: .venv/pyvenv.cfg  ## build the wheel, install it into an empty environment, train and predict there (a minute, and pip's time)
+wheel:  ## build the wheel, install it into an empty environment, train and predict there (a minute, and pip's time)
 	PYTHON=$(PYTHON) bash .ci/wheel
 
 sbom: .venv/.dev  ## what is installed, as a bill of materials in dist/sbom.json, and whether its licences fit ours
