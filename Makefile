@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo viewer browser test check format lint types layers bench mutants attack pages docs sbom clean help
+.PHONY: demo viewer browser test check format lint types layers bench mutants attack pages docs notebook sbom wheel clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -61,6 +61,12 @@ pages: .venv/.dev  ## write what is generated in README and docs, from results/ 
 
 docs: .venv/.docs  ## the pages as a site in site/, with every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+notebook: .venv/.dev  ## run docs/notebook.ipynb from its first cell to its last (a minute)
+	$(BIN)/python -m pytest -q -m slow tests/test_notebook.py
+
+wheel:  ## build the wheel, install it into an empty environment, train and predict there (a minute, and pip's time)
+	PYTHON=$(PYTHON) bash .ci/wheel
 
 sbom: .venv/.dev  ## what is installed, as a bill of materials in dist/sbom.json, and whether its licences fit ours
 	@mkdir -p dist

@@ -1,8 +1,10 @@
 """The command as a person types it: exit codes, messages, and what is where."""
 
 import json
+import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -106,6 +108,28 @@ def test_label_maps_in_formats_of_other_programs(capsys, finished, scans, tmp_pa
     code, _, err = run(capsys, *words[:6], "--codes", tmp_path / "codes.json")
     assert code == 1
     assert "--codes" in err
+
+
+def test_a_folder_is_watched_until_someone_stops_it(capsys, finished, scans, tmp_path, monkeypatch):
+    looks = []
+
+    def stop_at_the_third(seconds):
+        looks.append(seconds)
+        if len(looks) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("coranet.cli.predict.sleep", stop_at_the_third)
+    words = ["predict", finished, scans / "imagesTs", "--out", tmp_path / "p", "--device", "cpu", "--watch"]
+    code, _, err = run(capsys, *words, "--settle", 2)
+    assert code == 130
+    assert "Predicted phantom_007" in err
+    assert "Stopped by SIGINT. The files that are there are whole. The same command goes on" in err
+    assert looks == [2.0, 2.0, 2.0]
+    assert {"phantom_007.nii.gz", "phantom_008.nii.gz"} <= {file.name for file in (tmp_path / "p").iterdir()}
+    assert not (tmp_path / "p/.lock").exists()
+    code, _, err = run(capsys, *words, "--only", "val")
+    assert code == 1
+    assert "--watch: looks at a folder of scans" in err
 
 
 def test_the_training_path_needs_torch_and_numpy_alone():

@@ -138,8 +138,14 @@ def test_phases_of_no_length_are_refused():
         ReleasedCoraNet(pretrain_epochs=-1)
 
 
+def test_a_gpu_of_apple_s_is_taken_where_there_is_one(monkeypatch):
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+    assert find_device("mps").type == "mps"
+
+
 @pytest.mark.parametrize("device", ["mps", "meta", "cuda:99"])
-def test_devices_we_do_not_know(device):
+def test_devices_we_do_not_know(device, monkeypatch):
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     with pytest.raises(InputError, match="--device"):
         find_device(device)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     from coranet.data.case_journal import CaseJournal
     from coranet.data.datasets.folder import Case
     from coranet.data.writers import LabelWriter
+    from coranet.engine.prediction.case_files import CaseFiles
     from coranet.engine.prediction.trained import Trained
     from coranet.metrics.case_facts import CaseFacts
 
-PLACES = ("run", "scans", "more", "out", "only", "page", "trust", "device", "max_gb", "on")
+PLACES = ("run", "scans", "more", "out", "only", "page", "watch", "settle", "trust", "device", "max_gb", "on")
 """Options that say where and which, and change nothing in what is said of a scan."""
 
 
@@ -87,6 +89,11 @@ class PredictVerb:
     """Average over mirrored and turned copies of each scan: those kinds that the run was trained on, and no others."""
     largest_component: bool = False
     """Keep only the largest connected part of each class, touching corners included. What is removed is marked uncertain."""
+    watch: bool = False
+    """Go on looking at the folder, and predict scans as they arrive. Those that have a prediction are passed over, so that
+    the same command goes on where it was stopped."""
+    settle: Annotated[float, tyro.conf.arg(metavar="SECONDS")] = 5.0
+    """With --watch: a scan is whole when it has not changed for so long."""
     best: bool = False
     """Use the weights that did best on the run's validation cases instead of the last ones."""
     no_uncertainty: bool = False
@@ -117,6 +124,8 @@ class PredictVerb:
         folders = (self.run, self.scans, *self.more)
         runs, scans = folders[:-1], folders[-1]
         trained, shard, identity = self._load(runs), self.on.share, self._identity(runs)
+        if self.watch:
+            return self._keep_watching(trained, scans, identity)
         cases = list_scans(
             scans,
             self.out,
@@ -181,13 +190,20 @@ class PredictVerb:
     def _predict_missing(self, trained: Trained, cases: Sequence[Case], journal: CaseJournal) -> dict[str, CaseFacts]:
         """What is not finished; returns what is known of all."""
         from coranet.cli.show import counting
-        from coranet.engine.prediction.case_files import CaseFiles
 
-        files = CaseFiles(out=self.out, masks=self.masks, writers=self._writers(trained.classes), journal=journal)
         with counting() as on_progress:
             return trained.predict_cases(
-                cases, files, self.probabilities, lambda done, total, name: on_progress("predicting", done, total)
+                cases,
+                self._files(trained, journal),
+                self.probabilities,
+                lambda done, total, name: on_progress("predicting", done, total),
             )
+
+    def _files(self, trained: Trained, journal: CaseJournal) -> CaseFiles:
+        """What is written of each case."""
+        from coranet.engine.prediction.case_files import CaseFiles
+
+        return CaseFiles(out=self.out, masks=self.masks, writers=self._writers(trained.classes), journal=journal)
 
     def _identity(self, runs: Sequence[Path]) -> str:
         """Of all that decides what is said of a scan: weights and settings of each run, and the options but for places."""
@@ -204,6 +220,34 @@ class PredictVerb:
         objects = {value: name for value, name in classes.items() if value}
         page = write_case_page(self.out / PAGE, self.out, {case.name: case.images[0] for case in cases}, objects)
         say(f"Pictures: {page}")
+
+    def _keep_watching(self, trained: Trained, folder: Path, identity: str) -> int:
+        """Predict what arrives, until someone stops it."""
+        from coranet.cli.show import say
+        from coranet.data.case_journal import CaseJournal
+        from coranet.engine.prediction.arrivals import Arrivals
+        from coranet.locks import owned
+
+        if not folder.is_dir() or self.dataset or self.series or self.only or self.on != ShardOptions():
+            raise InputError(
+                f"--watch: looks at a folder of scans, not at {folder} with --dataset, --series, --only, --shard or --cluster."
+            )
+        if folder.resolve() == self.out.resolve():
+            raise InputError(f"{self.out}: holds the scans themselves. Write predictions to another folder.")
+        with owned(self.out), CaseJournal(self.out, identity).opened("all") as journal:
+            files = self._files(trained, journal)
+            arrivals = Arrivals(
+                folder,
+                trained.run.data.channels,
+                is_done=lambda case: files.finished(case) is not None,
+                predict=lambda case: trained.predict_cases([case], files, self.probabilities),
+                say=say,
+            )
+            say(f"Watching {folder}. Ctrl-C ends it.")
+            while True:
+                for name in arrivals.look():
+                    say(f"Predicted {name}: {self.out}")
+                sleep(self.settle)
 
     def _writers(self, classes: Mapping[int, str]) -> list[LabelWriter]:
         """Of the further formats that are asked for."""

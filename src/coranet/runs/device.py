@@ -19,8 +19,10 @@ def find_device(name: str | None) -> torch.device:
         device = torch.device(str(name))
     except RuntimeError:
         device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise InputError(f"--device {name}: not a device we know. Use cpu, cuda or cuda:1.")
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise InputError(f"--device {name}: not a device we know. Use cpu, cuda, cuda:1 or mps.")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise InputError(f"--device {name}: this machine has no GPU of Apple's that PyTorch can use. Use --device cpu.")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InputError(
             f"--device {name}: this machine has {torch.cuda.device_count()} usable GPUs. Use --device cpu."

@@ -16,19 +16,7 @@ from tests import dicoms
 
 pytest.importorskip("highdicom")
 CLASSES = {0: "background", 1: "LV", 2: "thing of ours", 3: "liver"}
-WHOLE = {
-    "StudyInstanceUID": "1.2.826.1",
-    "FrameOfReferenceUID": "1.2.826.2",
-    "PatientName": "N",
-    "PatientBirthDate": "",
-    "PatientSex": "",
-    "StudyDate": "20260101",
-    "StudyTime": "010101",
-    "AccessionNumber": "",
-    "StudyID": "1",
-    "ReferringPhysicianName": "",
-    "Manufacturer": "M",
-}
+WHOLE = {"StudyInstanceUID": "1.2.826.1", "FrameOfReferenceUID": "1.2.826.2"}
 ORIENTATIONS = [
     dicoms.AXIAL,
     (-1.0, 0.0, 0.0, 0.0, 1.0, 0.0),

@@ -17,7 +17,7 @@ from coranet.runs.cluster.cluster_options import ClusterOptions, ShardOptions
 from coranet.runs.cluster.fleet import fleet, way_back
 from coranet.runs.cluster.ledger import Entry, Ledger, TaskNote, make_place, output_of, place_of, write_outcome
 from coranet.runs.cluster.standing import standings
-from coranet.runs.cluster.watch import watch
+from coranet.runs.cluster.waiting import wait_for
 from coranet.runs.cluster.worker import FailedTaskError, Worker
 
 SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1")
@@ -145,8 +145,8 @@ def test_how_tasks_stand_is_told_without_accounting(place, monkeypatch, capsys):
         "unknown",
     ]  # and so they are not handed over again
     squeue(monkeypatch, "", 1, "slurm_load_jobs error: Invalid job id specified")
-    monkeypatch.setattr("coranet.runs.cluster.watch._SURE", 0)
-    assert set(watch(place, ["a", "b", "c", "d"], lambda line: None)) == {"b", "c", "d"}
+    monkeypatch.setattr("coranet.runs.cluster.waiting._SURE", 0)
+    assert set(wait_for(place, ["a", "b", "c", "d"], lambda line: None)) == {"b", "c", "d"}
     assert "scancel 7" in way_back(place.with_name("out"), ClusterOptions(cluster="slurm"))
 
 

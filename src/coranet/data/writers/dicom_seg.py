@@ -26,6 +26,11 @@ from coranet.version import __version__
 
 NEEDED = ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID", "FrameOfReferenceUID")
 """What a slice must state to be referred to."""
+MAY_BE_EMPTY = (
+    *("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "StudyID", "StudyDate", "StudyTime"),
+    *("AccessionNumber", "ReferringPhysicianName"),
+)
+"""What the standard wants of every file, empty where nobody knows it. Scans without names often lack it."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,10 @@ class DicomSeg:
         library = _library()
         files = list(dict.fromkeys(one.file for one in stack.slices))
         headers = [header_of(file) for file in files]
-        for header in headers:  # highdicom asks for it, and not every scanner states it
+        for header in headers:  # highdicom asks for these, and not every series has them
             header.setdefault("SliceThickness", f"{np.linalg.norm(stack.step):.6g}")
+            for name in MAY_BE_EMPTY:
+                header.setdefault(name, "")
         return library.seg.Segmentation(
             source_images=headers,
             pixel_array=_frames(stack, label, [int(one.get("NumberOfFrames") or 1) for one in headers]),

@@ -13,7 +13,7 @@ from coranet.locks import LOCK, holding
 from coranet.runs.cluster.cluster_options import ClusterOptions
 from coranet.runs.cluster.ledger import Assignment, Ledger, make_place, place_of
 from coranet.runs.cluster.submission import hand_over
-from coranet.runs.cluster.watch import watch
+from coranet.runs.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
     from coranet.runs.comparison import Compare, Job
@@ -43,7 +43,7 @@ class Fleet:
 
     def wait(self, names: Sequence[str]) -> dict[str, str]:
         """Until they have ended; the errors of those that failed."""
-        return watch(self.place, names, self.say)
+        return wait_for(self.place, names, self.say)
 
     def attempt_shards(self, shards: Sequence[Shard]) -> int:
         """Hand over shares of the scans, and wait; returns how many failed."""

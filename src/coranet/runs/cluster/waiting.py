@@ -14,7 +14,7 @@ _SURE = 3.0
 """Seconds for which a task is gone before that is believed: files of a network may come late."""
 
 
-def watch(place: Path, names: Collection[str], say: Callable[[str], None] = print) -> dict[str, str]:
+def wait_for(place: Path, names: Collection[str], say: Callable[[str], None] = print) -> dict[str, str]:
     """Wait until none of these tasks waits or runs, and say what changes; returns the errors of those that failed."""
     said, wait = dict[str, str](), _SOON
     while True:
