@@ -153,7 +153,7 @@ def test_how_tasks_stand_is_told_without_accounting(place, monkeypatch, capsys):
 def test_local_tasks_live_as_long_as_their_process(place, monkeypatch):
     number = os.getpid()
     ours = Entry(token="c", job=str(number), machine=machine(), start=start_of(number))
-    entries = {"c": ours, "d": replace(ours, token="d", start="0")}
+    entries = {"c": ours, "d": replace(ours, token="d", job="1", start="0")}
     Ledger(cluster="local", entries=entries, minutes=60).write(place)
     runs, gone = standings(place)
     assert (runs.state, gone.state) == ("runs", "cut off")
