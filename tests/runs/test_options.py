@@ -84,6 +84,7 @@ OTHER = {
     "method": "supervised",
     "seed": 9,
     "init": Path("elsewhere"),
+    "teacher": Path("elsewhere"),
 }
 
 
