@@ -1,7 +1,7 @@
 """What labels are worth of which only some slices were drawn: Dice by share of slices, on development cases.
 
     OMP_NUM_THREADS=1 python benchmarks/partial.py DATA --split docs/splits/hippocampus-10.json --out scores.csv
-    python benchmarks/partial.py LA --split docs/splits/la-8.json --dims 3 --labelled 8 --steps 6000 --out scores.csv
+    python benchmarks/partial.py LA --split docs/splits/la-dev1-8.json --labelled 8 --steps 6000 --dims 3 --out FILE
 
 DATA is a raw folder of scans that are wholly labelled. Of the split's labelled cases some are taken, and every fourth
 or tenth slice of their labels is kept; all other voxels get the value `ignore`. Unlabelled and development cases are

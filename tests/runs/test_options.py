@@ -85,6 +85,7 @@ OTHER = {
     "seed": 9,
     "init": Path("elsewhere"),
     "labels": Path("elsewhere"),
+    "teacher": Path("elsewhere"),
 }
 
 

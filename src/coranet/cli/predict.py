@@ -230,7 +230,7 @@ class PredictVerb:
 
         if not folder.is_dir() or self.dataset or self.series or self.only or self.on != ShardOptions():
             raise InputError(
-                f"--watch: looks at a folder of scans, not at {folder} with --dataset, --series, --only, --shard or --cluster."
+                f"--watch: looks at a folder of scans ({folder}). Leave --dataset, --series, --only, --shard and --cluster out."
             )
         if folder.resolve() == self.out.resolve():
             raise InputError(f"{self.out}: holds the scans themselves. Write predictions to another folder.")
