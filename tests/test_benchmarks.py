@@ -131,3 +131,26 @@ def test_what_is_measured_can_be_trained(bench, tmp_path):
     before = [value.clone() for value in trainer.setup.nets["student"].parameters()]
     work.Steps(trainer, warm_up=2)
     assert not all(map(torch.equal, before, trainer.setup.nets["student"].parameters()))
+
+
+def test_an_annotator_who_knows_the_truth_reaches_the_goal_and_never_turns_back(bench):
+    import numpy as np
+    from correcting import GOAL, Annotator
+
+    from coranet.review.pieces import complete, cut
+
+    truth = np.zeros((16, 16, 3), np.uint8)
+    truth[4:12, 4:12, 1] = 1
+    prediction = truth.copy()
+    prediction[4:12, 4:6], prediction[0, 0, 0] = 0, 1
+    region = cut(complete(prediction, truth != prediction, prediction, truth, (1, 1, 1)), (1, 1, 1), 2)
+    taken = {}
+    for way, (pieces, brush) in {"paint": (None, True), "choose": (region, False), "both": (region, True)}.items():
+        annotator = Annotator(prediction.copy(), truth, 2, pieces, brush)
+        annotator.correct()
+        assert annotator.dice == sorted(annotator.dice)
+        assert annotator.dice[-1] >= GOAL
+        taken[way] = len(annotator.dice) - 1, annotator.painted
+    assert taken["choose"] < taken["paint"]
+    assert taken["choose"][1] == 0
+    assert taken["both"] <= taken["paint"]
