@@ -219,3 +219,26 @@ def test_every_row_of_the_queue_is_a_run(name, scans, cache):
         )
         made.append(make_run(scans, options, torch.device("cpu"))[0])
     assert all(one != other for number, one in enumerate(made) for other in made[:number])
+
+
+def test_an_annotator_who_knows_the_truth_reaches_the_goal_and_never_turns_back(bench):
+    import numpy as np
+    from correcting import GOAL, Annotator
+
+    from coranet.review.pieces import complete, cut
+
+    truth = np.zeros((16, 16, 3), np.uint8)
+    truth[4:12, 4:12, 1] = 1
+    prediction = truth.copy()
+    prediction[4:12, 4:6], prediction[0, 0, 0] = 0, 1
+    region = cut(complete(prediction, truth != prediction, prediction, truth, (1, 1, 1)), (1, 1, 1), 2)
+    taken = {}
+    for way, (pieces, brush) in {"paint": (None, True), "choose": (region, False), "both": (region, True)}.items():
+        annotator = Annotator(prediction.copy(), truth, 2, pieces, brush)
+        annotator.correct()
+        assert annotator.dice == sorted(annotator.dice)
+        assert annotator.dice[-1] >= GOAL
+        taken[way] = len(annotator.dice) - 1, annotator.painted
+    assert taken["choose"] < taken["paint"]
+    assert taken["choose"][1] == 0
+    assert taken["both"] <= taken["paint"]

@@ -52,7 +52,7 @@ def test_scans_are_predicted_with_their_masks_and_those_that_are_finished_are_no
     assert sorted(file.name for file in workshop.predictions.iterdir()) == made
 
 
-def test_what_cannot_be_used_is_said_in_a_sentence(request_of, tmp_path):
+def test_what_cannot_be_used_is_said_in_a_sentence(request_of, scans, tmp_path):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -60,6 +60,8 @@ def test_what_cannot_be_used_is_said_in_a_sentence(request_of, tmp_path):
             serve(request_of(port=other.getsockname()[1]), lambda message: None)
     with pytest.raises(InputError, match="nowhere: does not exist"):
         serve(request_of(predictions=tmp_path / "nowhere"), lambda message: None)
+    with pytest.raises(InputError, match="imagesTs: holds the scans themselves"):
+        serve(request_of(out=scans / "imagesTs"), lambda message: None)
     (tmp_path / VIEWER.name).unlink()
     with pytest.raises(InputError, match="The viewer is not there"):
         serve(request_of(), lambda message: None)

@@ -74,7 +74,7 @@ def _workshop(request: ReviewRequest, run: Run) -> Workshop:
     predictions = request.predictions or request.out / "predictions"
     if request.predictions and not predictions.is_dir():
         raise InputError(f"{predictions}: does not exist. Leave out --predictions to have them made.")
-    cases = list_scans(request.scans, predictions, run.data.channels)
+    cases = list_scans(request.scans, request.out, run.data.channels)
     corrections = CorrectionsFolder(
         root=request.out,
         run=request.run,
