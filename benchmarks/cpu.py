@@ -24,7 +24,7 @@ from rows import RESULTS, Report, Row
 from torch import nn
 from work import Steps, last_phase, make_store, make_trainer, milliseconds
 
-from coranet.engine.film import Film
+from coranet.engine.listeners.film import Film
 from coranet.engine.run import Accel
 from coranet.engine.step import progress
 from coranet.engine.trainer import Trainer

@@ -32,10 +32,10 @@ from coranet.engine.prediction.trained import Trained
 from coranet.evaluation import evaluate
 from coranet.evaluation.quality import read_qualities
 from coranet.evaluation.selection import choose_next, need
-from coranet.runs.device import find_device
 from coranet.runs.fitting import Calibrate, calibrate_run
 from coranet.runs.labelling import look_at_all
 from coranet.runs.launch import train
+from coranet.runs.machine.device import find_device
 from coranet.runs.options import Options
 from uncertainty import Source, add_shared, find_source
 

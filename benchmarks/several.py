@@ -19,7 +19,7 @@ from pathlib import Path
 
 from coranet.data.datasets.phantom import Phantom, write_folder
 
-START = "import sys; from coranet.runs.spread import spread; sys.exit(spread(sys.argv[2:], int(sys.argv[1])))"
+START = "import sys; from coranet.runs.machine.spread import spread; sys.exit(spread(sys.argv[2:], int(sys.argv[1])))"
 
 
 def main() -> None:

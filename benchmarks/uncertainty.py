@@ -30,9 +30,9 @@ from coranet.engine.run import versions
 from coranet.evaluation import evaluate, evaluate_calibration
 from coranet.evaluation.foresight import foresee
 from coranet.metrics import by_patient, compare, summarise
-from coranet.runs.device import find_device
 from coranet.runs.fitting import Calibrate, calibrate_run
 from coranet.runs.launch import train
+from coranet.runs.machine.device import find_device
 from coranet.runs.options import Options
 from coranet.runs.triage import judge_predictions
 

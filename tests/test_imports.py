@@ -96,7 +96,7 @@ def test_a_room_says_what_lives_there_and_what_it_offers(room):
 
 
 def test_what_only_reads_files_loads_no_network():
-    rooms = ["data", "data.splits", "data.datasets", "evaluation", "metrics", "report", "runs", "cli.show"]
+    rooms = ["data", "data.splits", "data.datasets", "evaluation", "metrics", "report", "runs", "cli.terminal.show"]
     code = "".join(f"import coranet.{room}\nassert 'torch' not in sys.modules, {room!r}\n" for room in rooms)
     done = subprocess.run([sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

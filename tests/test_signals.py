@@ -69,7 +69,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
 SAVES = """
 import sys, time
 from pathlib import Path
-from coranet.cli.stopping import until_stopped
+from coranet.cli.terminal.stopping import until_stopped
 from coranet.signals import stop_requests
 
 def work():

@@ -33,8 +33,8 @@ def train(data: Path | str, out: Path | str, *, resume: bool = False, progress: 
 
     if not progress:
         return launch(data, out, Options(**options), resume=resume)
-    from coranet.cli.display import TrainingDisplay
-    from coranet.cli.show import counting, say
+    from coranet.cli.terminal.display import TrainingDisplay
+    from coranet.cli.terminal.show import counting, say
 
     with counting() as on_progress, TrainingDisplay() as display:
         return launch(
@@ -65,7 +65,7 @@ def load(
     from pathlib import Path
 
     from coranet.engine.prediction.trained import Trained
-    from coranet.runs.device import find_device
+    from coranet.runs.machine.device import find_device
 
     folders = [Path(one) for one in ([run] if isinstance(run, Path | str) else run)]
     trained = Trained.load(
@@ -76,7 +76,7 @@ def load(
 
 def _draw(*said: Any) -> bytes:
     """What a notebook shows of a prediction; matplotlib is imported when it does."""
-    from coranet.report.answer_picture import answer_png
+    from coranet.report.pictures.answer_picture import answer_png
 
     return answer_png(*said)
 

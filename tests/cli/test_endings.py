@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from coranet.cli import VERBS, main
-from coranet.cli.ending import FAULT
-from coranet.cli.show import say
+from coranet.cli.terminal.ending import FAULT
+from coranet.cli.terminal.show import say
 from coranet.data.datasets.phantom import Phantom
 from coranet.runs import demonstration
 
@@ -73,7 +73,7 @@ def test_every_verb_is_tried(words):
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_closed_standard_output_is_said_before_any_work(capsys, monkeypatch, words, tmp_path, verb):
     monkeypatch.setattr(sys, "stdout", None)
-    monkeypatch.setattr("coranet.cli.ending._to_nothing", lambda descriptor: None)
+    monkeypatch.setattr("coranet.cli.terminal.ending._to_nothing", lambda descriptor: None)
     code, _, lines = end(capsys, words[verb])
     assert (code, lines) == (1, ["coranet: Standard output is closed. Send it to a file, a program or /dev/null."])
     assert not (tmp_path / "out").exists()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from coranet.errors import InputError
 from coranet.feed.augmentation import Augment
-from coranet.ops.warp import Warp, sample_image, sample_maps
+from coranet.ops.space.warp import Warp, sample_image, sample_maps
 
 
 def generator(seed: int) -> torch.Generator:

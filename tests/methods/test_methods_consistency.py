@@ -25,8 +25,8 @@ from coranet.methods.tcsm import TransformationConsistentTeacher
 from coranet.methods.temporal_ensembling import TemporalEnsembling
 from coranet.methods.transform_consistency import TransformConsistency
 from coranet.methods.ua_mt import UncertaintyAwareMeanTeacher
+from coranet.ops.space.warp import Warp
 from coranet.ops.views import Symmetry, draw_symmetry
-from coranet.ops.warp import Warp
 from tests import oracles, tiny
 
 ROOT = Path(__file__).parents[2]

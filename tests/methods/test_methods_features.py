@@ -25,7 +25,7 @@ from coranet.methods.perturbation_mining import PerturbationMining
 from coranet.methods.umct import MultiViewCoTraining, answer
 from coranet.methods.urpc import PyramidConsistency
 from coranet.nets import MakeNet, Net
-from coranet.ops.orientation import ORIENTATIONS
+from coranet.ops.space.orientation import ORIENTATIONS
 from coranet.ops.views import Symmetry
 from tests import oracles, tiny
 

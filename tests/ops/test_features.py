@@ -15,7 +15,7 @@ from coranet.ops.features import (
     surest,
     weighted_mean,
 )
-from coranet.ops.orientation import ORIENTATIONS
+from coranet.ops.space.orientation import ORIENTATIONS
 
 SHAPES = {2: (8, 6), 3: (4, 8, 6)}
 both_dims = pytest.mark.parametrize("dims", [2, 3])

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from coranet.ops.space.warp import Warp
 from coranet.ops.views import Symmetry, draw_symmetry, draw_warp, warped, warped_mask
-from coranet.ops.warp import Warp
 
 SHAPES = [(6, 6), (6, 4), (5, 5, 3), (4, 6, 2)]
 

@@ -50,7 +50,7 @@ from coranet.paper.figures.panels import YELLOW
 from coranet.paper.reproduction import Reproduction, prepare
 from coranet.paper.settings import Setting
 from coranet.paper.tables import COSTS, TABLES
-from coranet.report.paint import Picture
+from coranet.report.pictures.paint import Picture
 from coranet.runs.comparison import Job, run_name
 from coranet.runs.jobs import attempt
 

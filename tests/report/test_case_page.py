@@ -14,7 +14,7 @@ from coranet.errors import InputError
 from coranet.evaluation.quality import Quality, write_qualities
 from coranet.geometry import Geometry
 from coranet.report.case_page import PAGE, write_case_page
-from coranet.report.thumbnails import UprightSlice, choose_slice, whole
+from coranet.report.pictures.thumbnails import UprightSlice, choose_slice, whole
 
 AFFINES = {
     "RAS": ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 4.0, 0.0), (0.0, 0.0, 0.0, 1.0)),

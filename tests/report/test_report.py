@@ -29,11 +29,11 @@ from coranet.evaluation import Row, Scores
 from coranet.geometry import Geometry
 from coranet.metrics import METRICS
 from coranet.report import table_text, write_report
-from coranet.report.case_slices import choose_cases, cut_case, middle_of_object
 from coranet.report.curves import INKS, curve_of
-from coranet.report.filmstrip import MOST, evenly
 from coranet.report.numbers import FACTS, failures, p_value
-from coranet.report.paint import COLOURS, Panel, draw_panel, square_around
+from coranet.report.pictures.case_slices import choose_cases, cut_case, middle_of_object
+from coranet.report.pictures.filmstrip import MOST, evenly
+from coranet.report.pictures.paint import COLOURS, Panel, draw_panel, square_around
 from coranet.report.run_files import read_runs
 from coranet.report.score_tables import difference_row, score_row
 from coranet.report.seeds import comparison_text, standings, write_comparison

@@ -23,7 +23,7 @@ from coranet.errors import InputError
 from coranet.review import desk
 from coranet.review.desk import ReviewRequest, serve
 from coranet.review.viewer import VIEWER, fetch
-from coranet.runs.device import find_device
+from coranet.runs.machine.device import find_device
 from tests.review.browser import reviewing
 from tests.review.reviewed import maps, workshop_of, write_cases
 

@@ -16,8 +16,8 @@ from coranet.methods import find_method
 from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.runs.catalogue import describe_method
-from coranet.runs.device import find_device
 from coranet.runs.launch import train
+from coranet.runs.machine.device import find_device
 from coranet.runs.run_plan import make_run
 
 CPU = torch.device("cpu")

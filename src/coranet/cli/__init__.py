@@ -17,12 +17,10 @@ from coranet.cli.calibrate import CalibrateVerb
 from coranet.cli.compare import CompareVerb
 from coranet.cli.demo import DemoVerb
 from coranet.cli.doctor import DoctorVerb
-from coranet.cli.ending import exit_status
 from coranet.cli.evaluate import EvaluateVerb
 from coranet.cli.export import ExportVerb
 from coranet.cli.methods import MethodsVerb
 from coranet.cli.next_scans import NextVerb
-from coranet.cli.parsing import GIVEN, REGISTRY
 from coranet.cli.predict import PredictVerb
 from coranet.cli.prepare import PrepareVerb
 from coranet.cli.report import ReportVerb
@@ -30,8 +28,10 @@ from coranet.cli.reproduce import ReproduceVerb
 from coranet.cli.review import ReviewVerb
 from coranet.cli.split import SplitVerb
 from coranet.cli.status import StatusVerb
+from coranet.cli.terminal.ending import exit_status
+from coranet.cli.terminal.parsing import GIVEN, REGISTRY
+from coranet.cli.terminal.usage import complaint
 from coranet.cli.train import TrainVerb
-from coranet.cli.usage import complaint
 from coranet.data.prepare.preparation import Intensity
 from coranet.version import __version__
 

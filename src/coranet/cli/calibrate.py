@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from coranet.cli.stopping import until_stopped
+from coranet.cli.terminal.stopping import until_stopped
 
 if TYPE_CHECKING:
     from coranet.engine.prediction.fitted import Fitted
@@ -53,8 +53,8 @@ class CalibrateVerb:
         return until_stopped(self._calibrate, ". The same command goes on with the fold it was at.")
 
     def _calibrate(self) -> int:
-        from coranet.cli.display import FoldDisplay
-        from coranet.cli.show import counting, output, say
+        from coranet.cli.terminal.display import FoldDisplay
+        from coranet.cli.terminal.show import counting, output, say
         from coranet.runs.fitting import Calibrate, calibrate_run
 
         asked = Calibrate(

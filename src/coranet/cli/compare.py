@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from coranet.cli.parsing import FLAT, GIVEN
-from coranet.cli.stopping import until_stopped
+from coranet.cli.terminal.parsing import FLAT, GIVEN
+from coranet.cli.terminal.stopping import until_stopped
 from coranet.errors import InputError
 from coranet.locks import owned
 from coranet.runs.cluster.cluster_options import ClusterOptions
@@ -61,7 +61,7 @@ class CompareVerb:
         return until_stopped(self._compare, advice(self.out, self.on))
 
     def _compare(self) -> int:
-        from coranet.cli.show import counting, say
+        from coranet.cli.terminal.show import counting, say
         from coranet.runs import comparison, jobs
 
         options = Options(**vars(self.options))
@@ -106,8 +106,8 @@ def advice(out: Path, on: ClusterOptions, otherwise: str = ". Continue with the 
 
 def run_alone(made: Comparison, job: Job) -> str | None:
     """One job in this process, shown as it goes; returns its error."""
-    from coranet.cli.display import TrainingDisplay
-    from coranet.cli.show import counting, say
+    from coranet.cli.terminal.display import TrainingDisplay
+    from coranet.cli.terminal.show import counting, say
     from coranet.runs.jobs import attempt
 
     with counting() as on_progress, TrainingDisplay(f"{job.row}, seed {job.seed}: ") as display:
@@ -119,7 +119,7 @@ def run_alone(made: Comparison, job: Job) -> str | None:
 
 def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
     """Table and page of the rows that did not fail, and 1 where one did."""
-    from coranet.cli.show import say
+    from coranet.cli.terminal.show import say
     from coranet.report import standings, write_comparison, write_report
     from coranet.runs.comparison import Job
 
@@ -144,7 +144,7 @@ def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
 
 def show_rows(rows: list[dict[str, str]]) -> None:
     """The table but for what its files say in full; a terminal that is too narrow wraps lines and cuts nothing."""
-    from coranet.cli.show import output
+    from coranet.cli.terminal.show import output
 
     scored = [{name: cell for name, cell in row.items() if name != "each seed"} for row in rows if "error" not in row]
     lines = [list(scored[0]), *(list(row.values()) for row in scored)] if scored else []

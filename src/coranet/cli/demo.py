@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from coranet.cli.stopping import until_stopped
+from coranet.cli.terminal.stopping import until_stopped
 from coranet.errors import InputError
 from coranet.locks import owned
 
@@ -44,8 +44,8 @@ class DemoVerb:
             return self._demonstrate()
 
     def _demonstrate(self) -> int:
-        from coranet.cli.display import TrainingDisplay
-        from coranet.cli.show import counting, say
+        from coranet.cli.terminal.display import TrainingDisplay
+        from coranet.cli.terminal.show import counting, say
         from coranet.report import seeds_text, table_text, write_report
         from coranet.runs import demonstration
 
@@ -75,7 +75,7 @@ def _show(rows: list[dict[str, str]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from coranet.cli.show import output
+    from coranet.cli.terminal.show import output
 
     columns = list(dict.fromkeys(column for row in rows for column in row))
     table = Table(box=None, pad_edge=False)

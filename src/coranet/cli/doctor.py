@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from coranet.cli.parsing import MaxGb
+from coranet.cli.terminal.parsing import MaxGb
 from coranet.data.budget import within_budget
 from coranet.errors import one_line
 
 if TYPE_CHECKING:
     from coranet.data.doctor.inspection import Facts, OnCase, Report
-    from coranet.report.overlay import CaseRow
+    from coranet.report.pictures.overlay import CaseRow
 
 
 NAMED = 20
@@ -40,7 +40,7 @@ class DoctorVerb:
     @within_budget
     def __call__(self) -> int:
         """Look."""
-        from coranet.cli.show import counting, output
+        from coranet.cli.terminal.show import counting, output
         from coranet.data.doctor.inspection import inspect_folder
         from coranet.data.doctor.store_inspection import inspect_store
         from coranet.data.store import Store
@@ -72,19 +72,19 @@ class DoctorVerb:
         )
         output.print(verdict)
         if self.overlay and rows:
-            from coranet.report.overlay import write_overlay
+            from coranet.report.pictures.overlay import write_overlay
 
             output.print(f"Pictures: {write_overlay(self.overlay, rows, report)}", markup=False)
         return 1 if fatal else 0
 
     def _draw_into(self, rows: list[CaseRow]) -> OnCase:
-        from coranet.report.overlay import draw_row
+        from coranet.report.pictures.overlay import draw_row
 
         return lambda case, images, label, classes: rows.append(draw_row(case, images, label, classes))
 
 
 def _show(facts: Facts) -> None:
-    from coranet.cli.show import output
+    from coranet.cli.terminal.show import output
 
     def axes(values: tuple[float, ...]) -> str:
         return " x ".join(f"{value:.4g}" for value in values)
@@ -113,7 +113,7 @@ def _show(facts: Facts) -> None:
 
 def _show_findings(report: Report) -> None:
     """What is no problem, but worth knowing."""
-    from coranet.cli.show import output
+    from coranet.cli.terminal.show import output
     from coranet.data.alignment import AS_IT_LIES
 
     verdict = report.alignment

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from coranet.cli.parsing import MaxGb
+from coranet.cli.terminal.parsing import MaxGb
 from coranet.data.budget import within_budget
 from coranet.files import make_folder, sweep
 
@@ -45,7 +45,7 @@ class EvaluateVerb:
     @within_budget
     def __call__(self) -> int:
         """Score."""
-        from coranet.cli.show import output, say, write_json
+        from coranet.cli.terminal.show import output, say, write_json
         from coranet.evaluation import evaluate, evaluate_calibration, foresee
 
         beside = None
@@ -100,7 +100,7 @@ MEASURES = {
 def _show(scores: Scores) -> None:
     from rich.table import Table
 
-    from coranet.cli.show import output, say
+    from coranet.cli.terminal.show import output, say
     from coranet.metrics import METRICS
 
     content = scores.to_json()
@@ -128,7 +128,7 @@ def _number(value: float | None, scale: float, digits: int = 2) -> str:
 def _show_calibration(calibrations: Calibrations) -> None:
     from rich.table import Table
 
-    from coranet.cli.show import output
+    from coranet.cli.terminal.show import output
 
     content = calibrations.to_json()
     table = Table(box=None, pad_edge=False)

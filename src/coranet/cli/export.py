@@ -37,7 +37,7 @@ class ExportVerb:
 
     def __call__(self) -> int:
         """Export."""
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.engine.prediction.loading import load_segmenter
         from coranet.engine.prediction.onnx_export import export
         from coranet.engine.prediction.predictor import stride_of

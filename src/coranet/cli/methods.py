@@ -26,7 +26,7 @@ class MethodsVerb:
 
     def __call__(self) -> int:
         """List."""
-        from coranet.cli.show import write_json
+        from coranet.cli.terminal.show import write_json
         from coranet.runs.catalogue import describe_method, list_methods
 
         if self.json:
@@ -40,7 +40,7 @@ class MethodsVerb:
 
 def _list(methods: list[dict[str, Any]]) -> None:
     """One line a method on standard output; the titles go beside it."""
-    from coranet.cli.show import output, say
+    from coranet.cli.terminal.show import output, say
 
     titles = ("method", "paper", "high confidence", "low confidence", "networks", "bodies", "step")
     lines = [titles, *((method["name"], *_facts(method).values()) for method in methods)]
@@ -52,7 +52,7 @@ def _list(methods: list[dict[str, Any]]) -> None:
 
 
 def _describe(method: dict[str, Any]) -> None:
-    from coranet.cli.show import output
+    from coranet.cli.terminal.show import output
 
     output.print(method["page"] + "\n", markup=False)
     for title, text in _facts(method).items():

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import tyro
 
-from coranet.cli.parsing import MaxGb
-from coranet.cli.stopping import until_stopped
+from coranet.cli.terminal.parsing import MaxGb
+from coranet.cli.terminal.stopping import until_stopped
 from coranet.data.budget import within_budget
 from coranet.files import make_folder
 from coranet.locks import owned
@@ -49,11 +49,11 @@ class NextVerb:
         return until_stopped(self._choose, ". The same command starts over.")
 
     def _choose(self) -> int:
-        from coranet.cli.show import counting, output, say
+        from coranet.cli.terminal.show import counting, output, say
         from coranet.engine.prediction.trained import Trained
         from coranet.report.case_page import write_case_page
-        from coranet.runs.device import find_device
         from coranet.runs.labelling import in_words, next_scans
+        from coranet.runs.machine.device import find_device
 
         trained = Trained.load(self.run, find_device(self.device), trust=self.trust, say=say)
         make_folder(self.out.parent)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from coranet.cli.compare import advice
-from coranet.cli.parsing import FLAT, GIVEN, MaxGb
-from coranet.cli.stopping import until_stopped
+from coranet.cli.terminal.parsing import FLAT, GIVEN, MaxGb
+from coranet.cli.terminal.stopping import until_stopped
 from coranet.data.budget import within_budget
 from coranet.errors import InputError
 from coranet.files import sweep
@@ -115,7 +115,7 @@ class PredictVerb:
         return until_stopped(self._predict, advice(self.out, self.on, again))
 
     def _predict(self) -> int:
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.data.case_journal import CaseJournal
         from coranet.data.shards import sharing
         from coranet.engine.prediction.scan_list import list_scans
@@ -155,9 +155,9 @@ class PredictVerb:
         return 0
 
     def _load(self, runs: Sequence[Path]) -> Trained:
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.engine.prediction.trained import Trained
-        from coranet.runs.device import find_device
+        from coranet.runs.machine.device import find_device
 
         trained = Trained.load(
             runs,
@@ -177,7 +177,7 @@ class PredictVerb:
 
     def _hand_out(self, cases: Sequence[Case], journal: CaseJournal) -> bool:
         """Have a cluster predict what is not finished; returns whether all of it was."""
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.data.shards import Shard
         from coranet.runs.cluster.fleet import fleet
 
@@ -189,7 +189,7 @@ class PredictVerb:
 
     def _predict_missing(self, trained: Trained, cases: Sequence[Case], journal: CaseJournal) -> dict[str, CaseFacts]:
         """What is not finished; returns what is known of all."""
-        from coranet.cli.show import counting
+        from coranet.cli.terminal.show import counting
 
         with counting() as on_progress:
             return trained.predict_cases(
@@ -214,7 +214,7 @@ class PredictVerb:
         return digest([[content_of(run, best=self.best) for run in runs], options])
 
     def _write_page(self, cases: Sequence[Case], classes: Mapping[int, str]) -> None:
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.report.case_page import PAGE, write_case_page
 
         objects = {value: name for value, name in classes.items() if value}
@@ -223,14 +223,14 @@ class PredictVerb:
 
     def _keep_watching(self, trained: Trained, folder: Path, identity: str) -> int:
         """Predict what arrives, until someone stops it."""
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.data.case_journal import CaseJournal
         from coranet.engine.prediction.arrivals import Arrivals
         from coranet.locks import owned
 
         if not folder.is_dir() or self.dataset or self.series or self.only or self.on != ShardOptions():
             raise InputError(
-                f"--watch: looks at a folder of scans ({folder}). Leave --dataset, --series, --only, --shard and --cluster out."
+                f"--watch {folder}: looks at a folder of scans. Leave out --dataset, --series, --only, --shard and --cluster."
             )
         if folder.resolve() == self.out.resolve():
             raise InputError(f"{self.out}: holds the scans themselves. Write predictions to another folder.")

@@ -11,8 +11,8 @@ import tyro
 from tyro.constructors import StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
 from coranet.cli.compare import advice
-from coranet.cli.parsing import FLAT, GIVEN, REGISTRY, MaxGb, option_fields
-from coranet.cli.stopping import until_stopped
+from coranet.cli.terminal.parsing import FLAT, GIVEN, REGISTRY, MaxGb, option_fields
+from coranet.cli.terminal.stopping import until_stopped
 from coranet.data.budget import within_budget
 from coranet.data.prepare.preparation import Intensity, Preparation
 from coranet.errors import InputError, suggest
@@ -107,7 +107,7 @@ class PrepareVerb:
 
     def _share(self) -> int:
         """Prepare one of several shares of the cases."""
-        from coranet.cli.show import counting, say
+        from coranet.cli.terminal.show import counting, say
 
         self._check()
         with counting() as on_progress:
@@ -116,7 +116,7 @@ class PrepareVerb:
         return 0
 
     def _alone(self) -> int:
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.data.prepare.partial_store import unfinished
         from coranet.data.shards import Shard, refuse_others
         from coranet.locks import holding
@@ -136,7 +136,7 @@ class PrepareVerb:
     def _prepare(self) -> int:
         import time
 
-        from coranet.cli.show import counting, output, say
+        from coranet.cli.terminal.show import counting, output, say
         from coranet.data.store import Store
 
         self._check()
@@ -159,7 +159,7 @@ class PrepareVerb:
 
     def _build(self, on_progress: Callable[[str, int, int], None]) -> list[Remarks]:
         """Prepare by what the scans are, or by a recipe."""
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.data.prepare.choices import CHOICES
         from coranet.data.prepare.recipes import RECIPES
         from coranet.data.prepare.share import prepare_share
@@ -183,7 +183,7 @@ class PrepareVerb:
 
     def _begin(self, dataset: Dataset, cases: Sequence[Case], settings: Preparation) -> Path:
         """Say what is done; the store's place."""
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
 
         say(f"{len(cases)} cases of {dataset.name}. {in_words(settings)}.")
         return self.out
@@ -216,7 +216,7 @@ class PrepareVerb:
 
     def _surveyed(self) -> Dataset:
         """As the names of files have it; what is odd about them is said."""
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.data.datasets import survey_dataset
         from coranet.data.datasets.folder import refuse
 
@@ -273,7 +273,7 @@ def summary(store: Store, told: list[Remarks], seconds: float) -> list[str]:
     """What was made, what it took, and what was lost on the way."""
     from statistics import mean, median
 
-    from coranet.cli.show import duration
+    from coranet.cli.terminal.show import duration
 
     cases = list(store.cases.values())
     labelled, test = sum(case.labelled for case in cases), sum(case.part == "Ts" for case in cases)

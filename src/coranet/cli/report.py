@@ -36,7 +36,7 @@ class ReportVerb:
     def __call__(self) -> int:
         """Write."""
         from coranet.cli.compare import show_rows
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.errors import InputError
         from coranet.report import ReportRequest, report_on
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from coranet.cli.compare import TaskName, advice, run_alone, show_rows
-from coranet.cli.parsing import FLAT, GIVEN
-from coranet.cli.stopping import until_stopped
+from coranet.cli.terminal.parsing import FLAT, GIVEN
+from coranet.cli.terminal.stopping import until_stopped
 from coranet.errors import InputError, suggest
 from coranet.locks import owned
 from coranet.runs.cluster.cluster_options import ClusterOptions
@@ -87,7 +87,7 @@ class ReproduceVerb:
         return code
 
     def _unpack(self, place: Path) -> int:
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.paper.archive import Archive, find_archive
 
         if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
@@ -101,7 +101,7 @@ class ReproduceVerb:
         return 0
 
     def _keep(self, place: Path) -> None:
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.paper.archive import Archive, find_archive
         from coranet.paper.collection import collect
         from coranet.paper.figures import judge_sources
@@ -153,7 +153,7 @@ class ReproduceVerb:
 
     def _run_on_cluster(self, cells: Mapping[str, Cells], request: Reproduction) -> int:
         """Every run of every setting is handed over before the first is waited for."""
-        from coranet.cli.show import counting, say
+        from coranet.cli.terminal.show import counting, say
         from coranet.paper.reproduction import prepare
         from coranet.runs.cluster.fleet import fleet
 
@@ -170,7 +170,7 @@ class ReproduceVerb:
 
     def _run(self, cells: Mapping[str, Cells], request: Reproduction, attempt: Attempt) -> int:
         """Run what is missing of each name, and show it."""
-        from coranet.cli.show import counting, say
+        from coranet.cli.terminal.show import counting, say
         from coranet.paper.reproduction import run_cells
 
         failed = False
@@ -191,7 +191,7 @@ class ReproduceVerb:
         return 1 if failed else code
 
     def _show(self, names: Sequence[str]) -> int:
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
         from coranet.paper.evidence import show_evidence, write_evidence
 
         page, parts = write_evidence(self.out, names)
@@ -204,7 +204,7 @@ class ReproduceVerb:
 
 def _attempt_here(most: int, made: Compare) -> dict[str, str]:
     """Run what is missing of a comparison on this machine."""
-    from coranet.cli.show import say
+    from coranet.cli.terminal.show import say
     from coranet.runs import jobs
 
     return jobs.attempt_all(made, most, lambda job: run_alone(made, job), say)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import tyro
 
-from coranet.cli.parsing import MaxGb
-from coranet.cli.stopping import until_stopped
+from coranet.cli.terminal.parsing import MaxGb
+from coranet.cli.terminal.stopping import until_stopped
 from coranet.data.budget import within_budget
 from coranet.errors import InputError
 from coranet.locks import owned
@@ -54,7 +54,7 @@ class ReviewVerb:
         return until_stopped(self._serve, ". What was saved is whole. The same command goes on.")
 
     def _serve(self) -> int:
-        from coranet.cli.show import say
+        from coranet.cli.terminal.show import say
 
         try:
             from coranet.review.desk import ReviewRequest, serve

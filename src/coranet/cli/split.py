@@ -43,7 +43,7 @@ class SplitVerb:
 
     def __call__(self) -> int:
         """Write it."""
-        from coranet.cli.show import output
+        from coranet.cli.terminal.show import output
         from coranet.data.splits.protocols import find_protocol, protocols
 
         if (self.protocol is None) == (self.ratio is None):

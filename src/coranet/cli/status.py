@@ -30,7 +30,7 @@ class StatusVerb:
 
     def __call__(self) -> int:
         """Show."""
-        from coranet.cli.show import output, write_json
+        from coranet.cli.terminal.show import output, write_json
         from coranet.runs.cluster.ledger import place_of
         from coranet.runs.cluster.standing import ALIVE, standings
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import tyro
 
-from coranet.cli.parsing import FLAT
-from coranet.cli.stopping import until_stopped
+from coranet.cli.terminal.parsing import FLAT
+from coranet.cli.terminal.stopping import until_stopped
 from coranet.runs.options import Options, TrackerName
 from coranet.signals import Interrupted
 
@@ -42,7 +42,7 @@ class TrainVerb:
 
     def __call__(self) -> int:
         """Train."""
-        from coranet.runs.spread import check_gpus, is_spread, spread
+        from coranet.runs.machine.spread import check_gpus, is_spread, spread
 
         if self.gpus is not None and not is_spread():
             check_gpus(self.gpus)
@@ -60,8 +60,8 @@ class TrainVerb:
         return f"{saved}\nContinue with the same command and --resume."
 
     def _train(self) -> int:
-        from coranet.cli.display import TrainingDisplay
-        from coranet.cli.show import counting, say
+        from coranet.cli.terminal.display import TrainingDisplay
+        from coranet.cli.terminal.show import counting, say
         from coranet.engine.log import Listener
         from coranet.methods import own_name
         from coranet.runs.launch import train
@@ -69,7 +69,7 @@ class TrainVerb:
         with counting() as on_progress, TrainingDisplay() as display:
             listeners: list[Listener] = [display]
             if self.track:
-                from coranet.cli.tracking import TRACKERS
+                from coranet.cli.terminal.tracking import TRACKERS
 
                 listeners += [TRACKERS[name](self.out) for name in self.track]
             train(

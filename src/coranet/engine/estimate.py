@@ -14,7 +14,7 @@ from coranet.engine.setup import Setup
 from coranet.engine.step import backward
 from coranet.engine.timeline import Stretch
 from coranet.feed.pools import CaseMemory, Pool
-from coranet.ops.warp import cut
+from coranet.ops.space.warp import cut
 from coranet.types import Nets
 
 

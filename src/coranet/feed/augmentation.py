@@ -11,8 +11,8 @@ from torch import Tensor
 
 from coranet.errors import InputError
 from coranet.ops.appearance import Appearance
-from coranet.ops.elastic import KNOTS, MOST, knot_distance
-from coranet.ops.warp import Warp
+from coranet.ops.space.elastic import KNOTS, MOST, knot_distance
+from coranet.ops.space.warp import Warp
 
 QUARTER_TURNS = torch.tensor([[[1.0, 0], [0, 1]], [[0, -1], [1, 0]], [[-1, 0], [0, -1]], [[0, 1], [-1, 0]]])
 

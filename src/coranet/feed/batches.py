@@ -19,7 +19,7 @@ from coranet.feed.pools import CaseMemory, Pool
 from coranet.feed.read_ahead import Boxes, ReadAhead, box_of
 from coranet.feed.windows import Window
 from coranet.ops.appearance import Look, changed_look
-from coranet.ops.warp import Warp, inside, sample_image, sample_maps
+from coranet.ops.space.warp import Warp, inside, sample_image, sample_maps
 from coranet.types import Batch, Sample, Trace
 
 

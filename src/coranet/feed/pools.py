@@ -19,7 +19,7 @@ from coranet.data.store import Store
 from coranet.errors import InputError
 from coranet.feed.residency import Room, send_for
 from coranet.feed.windows import Window
-from coranet.ops.warp import cut
+from coranet.ops.space.warp import cut
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from coranet.feed.pools import Pool
 from coranet.feed.residency import send_for
-from coranet.ops.warp import cut
+from coranet.ops.space.warp import cut
 
 Key = tuple[str, int]
 """Which images, and of which step."""

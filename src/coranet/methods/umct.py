@@ -27,9 +27,9 @@ from coranet.ops.entropy import log
 from coranet.ops.features import surest
 from coranet.ops.losses import probabilities
 from coranet.ops.mixing import mixed_dice
-from coranet.ops.orientation import ORIENTATIONS, Orientation
 from coranet.ops.passes import dropout_on, evaluating
 from coranet.ops.ramps import gaussian_ramp
+from coranet.ops.space.orientation import ORIENTATIONS, Orientation
 from coranet.types import Batch, Nets, Progress, Terms, Update
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from coranet.ops.losses import at_least_fp32
-from coranet.ops.warp import Warp
+from coranet.ops.space.warp import Warp
 
 
 @dataclass(frozen=True)

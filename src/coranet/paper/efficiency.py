@@ -22,8 +22,8 @@ from coranet.methods.coranet import CoraNet
 from coranet.methods.supervised import Supervised
 from coranet.nets import MakeNet, Net, count_parameters
 from coranet.runs.comparison import Compare
-from coranet.runs.device import find_device
 from coranet.runs.exam import Exam
+from coranet.runs.machine.device import find_device
 
 PARAMETERS, TEST_TIME = "parameters.json", "test_time.json"
 

@@ -15,7 +15,7 @@ from coranet.paper.table_text import Part, read_table, table_markup, table_rows,
 from coranet.paper.tables import TABLES
 from coranet.report.markup import document, element, picture
 from coranet.report.numbers import TableRow, csv_text
-from coranet.report.paint import DPI, Picture
+from coranet.report.pictures.paint import DPI, Picture
 
 
 def write_evidence(root: Path, names: Sequence[str]) -> tuple[Path, list[Part | Sheet]]:

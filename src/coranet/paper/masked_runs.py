@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from coranet.data.store import Store
+from coranet.engine.listeners.map_archive import SoftMaps
 from coranet.engine.log import Listener, Refresh
-from coranet.engine.map_archive import SoftMaps
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.feed.batches import mix

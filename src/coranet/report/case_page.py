@@ -16,8 +16,8 @@ from coranet.errors import InputError
 from coranet.evaluation.quality import Quality, read_qualities, why
 from coranet.files import write_atomically
 from coranet.report.markup import bullets, document, element, picture
-from coranet.report.paint import UNCERTAIN, colour_of
-from coranet.report.thumbnails import UprightSlice, choose_slice, part, whole
+from coranet.report.pictures.paint import UNCERTAIN, colour_of
+from coranet.report.pictures.thumbnails import UprightSlice, choose_slice, part, whole
 
 PAGE = "cases.html"
 PICTURED = 100

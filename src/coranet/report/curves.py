@@ -8,7 +8,7 @@ from itertools import pairwise
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from coranet.report.paint import TEXT, WIDTH, Picture, plain
+from coranet.report.pictures.paint import TEXT, WIDTH, Picture, plain
 from coranet.report.run_files import FinishedRun, Json
 
 INKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -82,7 +82,7 @@ def write_page(folder: Path, contents: Contents) -> Path:
     Raises:
         InputError: a scan is missing, or `folder` cannot be written.
     """
-    from coranet.report.page_pictures import draw_pictures  # loads matplotlib
+    from coranet.report.pictures.page_pictures import draw_pictures  # loads matplotlib
 
     pictures = draw_pictures(contents.runs, contents.images, contents.labels)
     page = folder / "report.html"

@@ -25,7 +25,7 @@ from coranet.review.retraining import Retraining
 from coranet.review.server import STATIC, ReviewServer
 from coranet.review.viewer import VIEWER
 from coranet.review.workshop import Workshop
-from coranet.runs.device import find_device
+from coranet.runs.machine.device import find_device
 
 HOST = "127.0.0.1"
 

@@ -29,7 +29,7 @@ FACTS = "facts.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaseFacts:
+class CaseOverview:
     """What is known of a prepared case."""
 
     stamp: str
@@ -62,7 +62,7 @@ class PreparedCase:
         """Whether there is a prediction, which is written after its maps."""
         return self._map().exists()
 
-    def facts(self) -> CaseFacts | None:
+    def facts(self) -> CaseOverview | None:
         """What is known, if the files are still those it was made of."""
         if not (self.cache / FACTS).exists():
             return None
@@ -76,7 +76,7 @@ class PreparedCase:
             RegionPiece(**{**piece, "key": tuple(piece["key"]), "middle": tuple(piece["middle"])})
             for piece in content["pieces"]
         )
-        return CaseFacts(**content)
+        return CaseOverview(**content)
 
     def stamp(self) -> str:
         """Changes with the files that a case is made of."""
@@ -84,7 +84,7 @@ class PreparedCase:
         files += [file for name in ("", "uncertain", "conservative", "radical") if (file := self._map(name)).exists()]
         return " ".join(f"{file.name}:{(stat := file.stat()).st_size}:{stat.st_mtime_ns}" for file in files)
 
-    def make(self) -> CaseFacts:
+    def make(self) -> CaseOverview:
         """Read, cut and draw.
 
         Raises:
@@ -108,7 +108,7 @@ class PreparedCase:
         (whole / "thumbnail.jpg").write_bytes(miniature(first, answers, axis, window))
         voxels = np.bincount(answers.prediction.ravel(), minlength=max(self.classes) + 1)
         volume_of = prod(geometry.spacing) / 1000
-        facts = CaseFacts(
+        facts = CaseOverview(
             stamp=stamp,
             geometry=geometry,
             flat=first.flat,
@@ -148,7 +148,7 @@ class PreparedCase:
         unsure = np.zeros_like(label) if uncertain is None else uncertain
         return complete(label, unsure, read("conservative"), read("radical"), scan.geometry.spacing)
 
-    def region(self, facts: CaseFacts) -> Region:
+    def region(self, facts: CaseOverview) -> Region:
         """The pieces with their voxels, as they were kept."""
         content = (self.cache / "region.bin").read_bytes()
         count = len(content) // 7

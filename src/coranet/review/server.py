@@ -32,7 +32,7 @@ from coranet.json_files import parse_json
 from coranet.review.corrections_folder import account
 from coranet.review.miniature import PAINT
 from coranet.review.pieces import CHOICES, Choice, Map
-from coranet.review.prepared_case import CaseFacts, PreparedCase
+from coranet.review.prepared_case import CaseOverview, PreparedCase
 from coranet.review.retraining import Retraining
 from coranet.review.workshop import Workshop
 
@@ -178,7 +178,7 @@ class ReviewServer:
             raise HTTPException(404, f"{name!r} is not ready yet." if known else f"There is no case {name!r}.")
         return name
 
-    def _facts(self, name: str) -> CaseFacts:
+    def _facts(self, name: str) -> CaseOverview:
         facts = self.workshop.facts(name)
         if facts is None:
             raise HTTPException(409, f"The files of {name!r} have changed since. Start coranet review again.")
@@ -225,7 +225,7 @@ def _seconds(said: Mapping[str, Any]) -> float:
     return float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e7 else 0.0
 
 
-def _choices(said: Mapping[str, Any], facts: CaseFacts) -> dict[int, Choice]:
+def _choices(said: Mapping[str, Any], facts: CaseOverview) -> dict[int, Choice]:
     """By the number of a piece; anything else is refused."""
     choices = said.get("choices", {})
     fits = isinstance(choices, dict) and all(
@@ -237,7 +237,7 @@ def _choices(said: Mapping[str, Any], facts: CaseFacts) -> dict[int, Choice]:
     return {int(number): choice for number, choice in choices.items()}
 
 
-def _unpacked(text: str, facts: CaseFacts, files: PreparedCase) -> Map:
+def _unpacked(text: str, facts: CaseOverview, files: PreparedCase) -> Map:
     """The label that was sent, once it is known to lie on the scan's grid and to hold its classes alone."""
     most = prod(facts.geometry.shape) * 4 + 4096
     place = files.cache / f"sent-{token_hex(4)}.nii"

@@ -15,7 +15,7 @@ from coranet.engine.prediction.trained import Trained
 from coranet.errors import InputError
 from coranet.files import make_folder, part_of
 from coranet.review.corrections_folder import CorrectionsFolder
-from coranet.review.prepared_case import CaseFacts, PreparedCase
+from coranet.review.prepared_case import CaseOverview, PreparedCase
 
 TABLE = "cases.csv"
 """Beside predictions: what is expected of each."""
@@ -32,7 +32,7 @@ class Workshop:
     """Loads what predicts, where predictions may be missing."""
     problems: dict[str, str] = field(default_factory=dict)
     """Of cases that cannot be used."""
-    ready: dict[str, CaseFacts] = field(default_factory=dict)
+    ready: dict[str, CaseOverview] = field(default_factory=dict)
     """Of cases that can be opened, without their pieces: of hundreds of scans these would fill memory."""
     busy: str = ""
     """The case that is being made."""
@@ -46,7 +46,7 @@ class Workshop:
             classes=self.corrections.classes,
         )
 
-    def facts(self, name: str) -> CaseFacts | None:
+    def facts(self, name: str) -> CaseOverview | None:
         """Of a case that is ready, with its pieces; None too where its files have changed since."""
         return self.prepared(name).facts() if name in self.ready else None
 

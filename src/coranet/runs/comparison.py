@@ -19,8 +19,8 @@ from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
 from coranet.json_files import read_object
 from coranet.methods import METHODS, find_method
-from coranet.runs.device import find_device
 from coranet.runs.exam import Exam, find_exam, find_store_exam, write_store_exam
+from coranet.runs.machine.device import find_device
 from coranet.runs.opened_store import OnProgress, Say
 from coranet.runs.options import WHERE, Options
 from coranet.runs.run_plan import make_run

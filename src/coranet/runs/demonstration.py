@@ -11,8 +11,8 @@ from coranet.engine.log import Listener
 from coranet.engine.prediction.trained import Trained
 from coranet.evaluation import evaluate
 from coranet.methods import DEFAULT
-from coranet.runs.device import find_device
 from coranet.runs.launch import train
+from coranet.runs.machine.device import find_device
 from coranet.runs.opened_store import OnProgress, Say
 from coranet.runs.options import Options
 

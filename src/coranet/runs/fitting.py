@@ -23,9 +23,9 @@ from coranet.errors import InputError
 from coranet.locks import owned
 from coranet.metrics import Summary, by_patient, mean_of_present, summarise
 from coranet.metrics.expectation import Judged, fit_dice
-from coranet.runs.device import find_device
 from coranet.runs.held_out import HeldOut, deal, look_at, train_fold
-from coranet.runs.machine_load import use_threads
+from coranet.runs.machine.device import find_device
+from coranet.runs.machine.machine_load import use_threads
 from coranet.runs.opened_store import OnProgress, Say, open_store
 from coranet.uncertainty.wrongness import fit_wrongness
 

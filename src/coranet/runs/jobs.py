@@ -26,9 +26,9 @@ from coranet.locks import OccupiedError, holding
 from coranet.methods import own_name
 from coranet.processes import end_with_parent
 from coranet.runs.comparison import Compare, Job
-from coranet.runs.device import find_device
 from coranet.runs.exam import Exam
 from coranet.runs.launch import train
+from coranet.runs.machine.device import find_device
 from coranet.runs.opened_store import OnProgress, Say
 from coranet.signals import Interrupted, deaf_children, stop_requests, stopping_at_once
 

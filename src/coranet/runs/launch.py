@@ -11,10 +11,10 @@ from coranet.data.prepare.preparation import Preparation
 from coranet.engine.allowance import make_networks
 from coranet.engine.checkpoint import LAST
 from coranet.engine.codec import decode
-from coranet.engine.film import Film
 from coranet.engine.group import Group
+from coranet.engine.listeners.film import Film
+from coranet.engine.listeners.map_archive import MapArchive
 from coranet.engine.log import Listener
-from coranet.engine.map_archive import MapArchive
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
@@ -22,10 +22,10 @@ from coranet.files import write_atomically
 from coranet.locks import owned
 from coranet.methods import OwnFile, own_name
 from coranet.runs.admission import check_free, check_processes, check_same
-from coranet.runs.device import find_device
 from coranet.runs.fitting import fit_on_validation
 from coranet.runs.gain import write_gain
-from coranet.runs.machine_load import use_threads
+from coranet.runs.machine.device import find_device
+from coranet.runs.machine.machine_load import use_threads
 from coranet.runs.opened_store import OnProgress, Say, open_store
 from coranet.runs.options import Options
 from coranet.runs.run_plan import make_run

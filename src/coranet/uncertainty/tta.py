@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.ops.losses import probabilities
-from coranet.ops.warp import Warp, inside, sample_image
+from coranet.ops.space.warp import Warp, inside, sample_image
 from coranet.uncertainty.softmax import Softmax
 
 

@@ -27,8 +27,8 @@ from coranet.data.readers import Volume
 from coranet.data.readers.nifti import write
 from coranet.errors import InputError
 from coranet.geometry import Geometry
-from coranet.report.overlay import CaseRow, draw_row, write_overlay
-from coranet.report.thumbnails import SIDE, choose_slice, histogram, part, whole
+from coranet.report.pictures.overlay import CaseRow, draw_row, write_overlay
+from coranet.report.pictures.thumbnails import SIDE, choose_slice, histogram, part, whole
 from tests.data.test_alignment import scan
 
 SHAPE = (24, 30, 8)

@@ -11,7 +11,7 @@ from coranet.cli.doctor import DoctorVerb
 from coranet.data.doctor.drawing import drawn_of, seems_sparse
 from coranet.data.doctor.inspection import inspect_folder
 from coranet.data.readers.nifti import write
-from coranet.report.overlay import draw_row
+from coranet.report.pictures.overlay import draw_row
 from tests.data.doctor.test_inspection import DESCRIPTION, GEOMETRY, describe, image, label
 
 LABELS = {"background": 0, "organ": 1, "ignore": 2}

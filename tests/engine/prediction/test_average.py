@@ -19,7 +19,7 @@ from coranet.errors import InputError
 from coranet.feed.augmentation import Augment
 from coranet.methods import Segmenter
 from coranet.methods.vote import Vote
-from coranet.ops.orientation import Orientation
+from coranet.ops.space.orientation import Orientation
 from coranet.runs.launch import train
 from coranet.uncertainty import CRM, Softmax
 from tests.tiny import SHAPES, make_net

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from coranet.feed.augmentation import Augment
 from coranet.methods import Segmenter
-from coranet.ops.orientation import Orientation
+from coranet.ops.space.orientation import Orientation
 from coranet.types import Maps, Prediction
 from coranet.uncertainty import Softmax
 

@@ -20,7 +20,7 @@ from coranet.engine.prediction.recipe import RECIPE
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.methods import Segmenter
-from coranet.ops.orientation import Orientation
+from coranet.ops.space.orientation import Orientation
 
 
 def read_fitting(folders: Sequence[Path], *, trust: bool) -> dict[Path, Run]:

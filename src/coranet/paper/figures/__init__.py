@@ -14,7 +14,7 @@ from coranet.paper.figures.label_sources import draw_course, draw_first, judge_s
 from coranet.paper.figures.opposite_costs import draw_opposites
 from coranet.paper.figures.outlines import draw_endocardium, draw_pancreas
 from coranet.paper.figures.uncertain_regions import draw_costs, draw_refreshes
-from coranet.report.paint import Picture
+from coranet.report.pictures.paint import Picture
 
 __all__ = ["DRAW", "Draw", "judge_sources"]
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from coranet.report.paint import TEXT, WIDTH, Picture
+from coranet.report.pictures.paint import TEXT, WIDTH, Picture
 
 HEIGHT = 6.6
 """Inches; a unit of the drawing is a tenth of one."""

@@ -12,9 +12,9 @@ from coranet.data.splits.by_patient import Split
 from coranet.paper.figure_list import FIGURES
 from coranet.paper.figures.finished import SettingRuns, by_set, find_runs, missing_words
 from coranet.paper.figures.panels import name_row, panel_grid
-from coranet.report.case_slices import choose_cases, cut_case
 from coranet.report.numbers import number
-from coranet.report.paint import TEXT, Panel, Picture, draw_panel, legend, square_around
+from coranet.report.pictures.case_slices import choose_cases, cut_case
+from coranet.report.pictures.paint import TEXT, Panel, Picture, draw_panel, legend, square_around
 from coranet.report.run_files import FinishedRun, read_runs
 from coranet.runs.exam import find_exam
 

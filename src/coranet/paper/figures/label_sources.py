@@ -17,7 +17,7 @@ from coranet.paper.figure_list import FIGURES, SOURCES
 from coranet.paper.figures.finished import SettingRuns, by_set, find_runs, missing_words
 from coranet.paper.figures.label_quality import SHARES, Shares, find_unlabelled, judge_labels
 from coranet.report.curves import INKS, mark_steps
-from coranet.report.paint import TEXT, WIDTH, Picture, plain
+from coranet.report.pictures.paint import TEXT, WIDTH, Picture, plain
 
 Measured = Mapping[str, Mapping[int, Mapping[int, Shares]]]
 """By source, step and seed."""

@@ -16,8 +16,8 @@ from coranet.metrics import count
 from coranet.paper.figure_list import COSTLY, FIGURES
 from coranet.paper.figures.finished import SettingRuns, find_runs
 from coranet.paper.figures.panels import YELLOW, edge, key, name_row, panel_grid
-from coranet.report.case_slices import cut_case
-from coranet.report.paint import UNCERTAIN, Panel, Picture, colour_of, draw_panel, square_around
+from coranet.report.pictures.case_slices import cut_case
+from coranet.report.pictures.paint import UNCERTAIN, Panel, Picture, colour_of, draw_panel, square_around
 from coranet.report.run_files import FinishedRun, read_runs
 from coranet.runs.exam import find_exam
 

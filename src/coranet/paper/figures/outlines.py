@@ -14,9 +14,9 @@ from coranet.paper.figures.finished import SettingRuns, find_runs, missing_words
 from coranet.paper.figures.panels import edge, key, name_row, panel_grid
 from coranet.paper.printed import MT, OURS, PI, SUPERVISED, TE, UA_MT
 from coranet.paper.tables import TABLES
-from coranet.report.case_slices import choose_cases, cut_case
 from coranet.report.numbers import number
-from coranet.report.paint import Panel, Picture, draw_panel, square_around
+from coranet.report.pictures.case_slices import choose_cases, cut_case
+from coranet.report.pictures.paint import Panel, Picture, draw_panel, square_around
 from coranet.report.run_files import FinishedRun, read_runs
 from coranet.runs.exam import find_exam
 

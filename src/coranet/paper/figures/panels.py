@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
-from coranet.report.paint import LARGEST, TEXT, WIDTH, Labels, Limits, outline, plain, square_around
+from coranet.report.pictures.paint import LARGEST, TEXT, WIDTH, Labels, Limits, outline, plain, square_around
 
 YELLOW = "#FFE500"
 """Of the truth, where the paper has it so."""

@@ -13,7 +13,7 @@ from coranet.paper.figures.finished import SettingRuns, by_set, find_runs, missi
 from coranet.paper.figures.label_quality import find_unlabelled, middling_case, refreshes
 from coranet.paper.figures.panels import YELLOW, edge, key, name_row, panel_grid, room_about
 from coranet.paper.tables import COSTS
-from coranet.report.paint import UNCERTAIN, Panel, Picture, draw_panel
+from coranet.report.pictures.paint import UNCERTAIN, Panel, Picture, draw_panel
 
 SHOWN = 5
 """Refreshes in a row."""

@@ -16,7 +16,7 @@ from coranet.paper.studies.sheet import Numbers, Sheet, seeds_in_words, spread, 
 from coranet.paper.table_text import UNLIKE, Part, TableLine, read_table, table_rows
 from coranet.paper.tables import DICE
 from coranet.report.curves import INKS
-from coranet.report.paint import TEXT, WIDTH, Picture
+from coranet.report.pictures.paint import TEXT, WIDTH, Picture
 from coranet.report.run_files import Json, read_json
 
 CORANET = "CoraNet"

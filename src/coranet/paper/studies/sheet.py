@@ -14,7 +14,7 @@ from coranet.paper.settings import ROLES, Setting
 from coranet.report.markup import element
 from coranet.report.markup import table as markup_table
 from coranet.report.numbers import NOTHING, TableRow, csv_text, markdown
-from coranet.report.paint import Picture
+from coranet.report.pictures.paint import Picture
 
 Numbers = Mapping[str, str | float]
 """A line of a CSV file by column."""

@@ -21,7 +21,7 @@ from coranet.paper.table_text import Part, TableLine, read_table, table_rows
 from coranet.paper.tables import DICE
 from coranet.report.curves import INKS
 from coranet.report.numbers import NOTHING, TableRow
-from coranet.report.paint import TEXT, WIDTH, Picture
+from coranet.report.pictures.paint import TEXT, WIDTH, Picture
 from coranet.report.run_files import FinishedRun, read_runs
 
 TERMS = {"certain": "L_c-sn", "consistency": "L_cnt"}

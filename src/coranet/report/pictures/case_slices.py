@@ -15,8 +15,8 @@ from coranet.data.problem import FileError
 from coranet.data.readers import Volume, label_source, source
 from coranet.evaluation import Scores
 from coranet.evaluation.classes import ignored_value
+from coranet.report.pictures.upright import Array, upright, upright_spacing
 from coranet.report.run_files import FinishedRun
-from coranet.report.upright import Array, upright, upright_spacing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from scipy.interpolate import BSpline
 
 from coranet.errors import InputError
 from coranet.feed.augmentation import Augment
-from coranet.ops.elastic import KNOTS, displacement, knot_distance, settled
-from coranet.ops.warp import inside, sample_image, sample_maps
+from coranet.ops.space.elastic import KNOTS, displacement, knot_distance, settled
+from coranet.ops.space.warp import inside, sample_image, sample_maps
 
 SHAPES = {2: (40, 33), 3: (20, 17, 12)}
 

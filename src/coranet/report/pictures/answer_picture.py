@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from coranet.data.grid import through_plane_axis
 from coranet.data.readers import Volume
-from coranet.report.paint import LARGEST, TEXT, Panel, draw_panel, legend
-from coranet.report.upright import upright, upright_spacing
+from coranet.report.pictures.paint import LARGEST, TEXT, Panel, draw_panel, legend
+from coranet.report.pictures.upright import upright, upright_spacing
 
 Map = NDArray[np.uint8]
 _DPI = 100

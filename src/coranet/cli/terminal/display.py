@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from coranet.cli.show import console, duration, say
+from coranet.cli.terminal.show import console, duration, say
 from coranet.engine.log import FallBack, Listener, Outcome, Plan, Record
 
 _LONG = 3600

@@ -12,8 +12,8 @@ from PIL import Image
 
 from coranet.data.grid import through_plane_axis
 from coranet.data.readers import Volume
-from coranet.report.paint import UNCERTAIN, colour_of, grey_levels, square_around
-from coranet.report.upright import Array, upright, upright_spacing
+from coranet.report.pictures.paint import UNCERTAIN, colour_of, grey_levels, square_around
+from coranet.report.pictures.upright import Array, upright, upright_spacing
 
 Label = NDArray[np.uint8]
 

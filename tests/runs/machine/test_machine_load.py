@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from coranet.errors import InputError
-from coranet.runs import machine_load
 from coranet.runs.launch import train
-from coranet.runs.machine_load import Load, measure_load, use_threads
+from coranet.runs.machine import machine_load
+from coranet.runs.machine.machine_load import Load, measure_load, use_threads
 
 CPU = torch.device("cpu")
 

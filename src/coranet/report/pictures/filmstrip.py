@@ -18,7 +18,17 @@ from coranet.data.problem import FileError
 from coranet.data.readers.volume import check_file
 from coranet.errors import InputError, brief
 from coranet.report.curves import Curve, curve_of, mark_steps
-from coranet.report.paint import LARGEST, TEXT, UNCERTAIN, WIDTH, Panel, Picture, draw_panel, legend, square_around
+from coranet.report.pictures.paint import (
+    LARGEST,
+    TEXT,
+    UNCERTAIN,
+    WIDTH,
+    Panel,
+    Picture,
+    draw_panel,
+    legend,
+    square_around,
+)
 from coranet.report.run_files import FinishedRun
 
 MOST = 8

@@ -11,9 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from coranet.evaluation.folders import class_maps
-from coranet.report.case_slices import CaseSlice, choose_cases, cut_case
 from coranet.report.numbers import number
-from coranet.report.paint import LARGEST, TEXT, WIDTH, Panel, Picture, draw_panel, legend, plain, square_around
+from coranet.report.pictures.case_slices import CaseSlice, choose_cases, cut_case
+from coranet.report.pictures.paint import LARGEST, TEXT, WIDTH, Panel, Picture, draw_panel, legend, plain, square_around
 from coranet.report.run_files import FinishedRun
 
 REGIONS = ("conservative", "radical", "uncertain")

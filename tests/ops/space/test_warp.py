@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.feed.augmentation import Augment
-from coranet.ops.warp import Warp, cut, inside, sample_image, sample_maps
+from coranet.ops.space.warp import Warp, cut, inside, sample_image, sample_maps
 
 Array = NDArray[np.float64]
 TOLERANCE = 0.05

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from coranet.ops.elastic import displacement, settled
+from coranet.ops.space.elastic import displacement, settled
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 
 from coranet.cli import main
 
-SPREAD = "import sys; from coranet.runs.spread import spread; sys.exit(spread(sys.argv[1:], 2))"
+SPREAD = "import sys; from coranet.runs.machine.spread import spread; sys.exit(spread(sys.argv[1:], 2))"
 
 
 def test_more_gpus_than_there_are_are_refused(scans, tmp_path, capsys):

@@ -7,9 +7,9 @@ from io import BytesIO
 from pathlib import Path
 
 from coranet.report.curves import draw_curves
-from coranet.report.filmstrip import draw_film
-from coranet.report.gallery import draw_comparison
-from coranet.report.paint import DPI, Picture
+from coranet.report.pictures.filmstrip import draw_film
+from coranet.report.pictures.gallery import draw_comparison
+from coranet.report.pictures.paint import DPI, Picture
 from coranet.report.run_files import FinishedRun
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from coranet.cli import main
-from coranet.cli.usage import first_paragraph, options_in
+from coranet.cli.terminal.usage import first_paragraph, options_in
 from coranet.errors import suggest
 
 

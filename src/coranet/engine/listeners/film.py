@@ -13,7 +13,7 @@ from coranet.engine.log import Check, Listener
 from coranet.engine.prediction.predictor import Predictor
 from coranet.feed.pools import Pool
 from coranet.files import write_atomically
-from coranet.ops.warp import cut
+from coranet.ops.space.warp import cut
 
 
 class Film(Listener):

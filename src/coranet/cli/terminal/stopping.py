@@ -15,7 +15,7 @@ def until_stopped(work: Callable[[], int], advice: str | Callable[[Interrupted],
         work: what the verb does.
         advice: how to go on, said to who stopped it after `Stopped by SIGTERM`.
     """
-    from coranet.cli.show import say
+    from coranet.cli.terminal.show import say
 
     try:
         with stopping_at_once():

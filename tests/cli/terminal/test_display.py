@@ -4,7 +4,7 @@ import pytest
 
 import coranet
 from coranet.cli import main
-from coranet.cli.display import TrainingDisplay
+from coranet.cli.terminal.display import TrainingDisplay
 from coranet.engine.forecast import Forecast, Prices
 from coranet.engine.log import Outcome, Plan, Record
 from coranet.engine.prediction.predictor import Predictor

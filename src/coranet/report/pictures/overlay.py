@@ -20,8 +20,8 @@ from coranet.data.problem import Problem
 from coranet.data.readers import Volume
 from coranet.files import make_folder, write_atomically
 from coranet.report.markup import bullets, document, element, picture
-from coranet.report.paint import colour_of
-from coranet.report.thumbnails import choose_slice, histogram, part, whole
+from coranet.report.pictures.paint import colour_of
+from coranet.report.pictures.thumbnails import choose_slice, histogram, part, whole
 
 _STYLE = """<style>
 body { max-width: 76rem; }

@@ -14,11 +14,11 @@ from coranet.data.readers import Volume
 from coranet.data.readers.nifti import write
 from coranet.evaluation import Scores
 from coranet.geometry import Geometry
-from coranet.report.case_slices import cut_case
-from coranet.report.paint import grey_levels
+from coranet.report.pictures.case_slices import cut_case
+from coranet.report.pictures.paint import grey_levels
+from coranet.report.pictures.thumbnails import choose_slice
+from coranet.report.pictures.upright import upright, upright_spacing
 from coranet.report.run_files import FinishedRun
-from coranet.report.thumbnails import choose_slice
-from coranet.report.upright import upright, upright_spacing
 
 SHAPE = (9, 8, 5)
 SPACING = (1.0, 1.5, 4.0)
