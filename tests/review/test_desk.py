@@ -60,6 +60,10 @@ def test_what_cannot_be_used_is_said_in_a_sentence(request_of, scans, tmp_path):
             serve(request_of(port=other.getsockname()[1]), lambda message: None)
     with pytest.raises(InputError, match="nowhere: does not exist"):
         serve(request_of(predictions=tmp_path / "nowhere"), lambda message: None)
+    before = (scans / "dataset.json").read_bytes()
+    with pytest.raises(InputError, match="is a dataset, whose labels are not to be touched"):
+        serve(request_of(out=scans), lambda message: None)
+    assert (scans / "dataset.json").read_bytes() == before
     with pytest.raises(InputError, match="imagesTs: holds the scans themselves"):
         serve(request_of(out=scans / "imagesTs"), lambda message: None)
     (tmp_path / VIEWER.name).unlink()

@@ -74,6 +74,8 @@ def _workshop(request: ReviewRequest, run: Run) -> Workshop:
     predictions = request.predictions or request.out / "predictions"
     if request.predictions and not predictions.is_dir():
         raise InputError(f"{predictions}: does not exist. Leave out --predictions to have them made.")
+    if (request.out / "imagesTr").exists():
+        raise InputError(f"{request.out}: is a dataset, whose labels are not to be touched. Choose another --out.")
     cases = list_scans(request.scans, request.out, run.data.channels)
     corrections = CorrectionsFolder(
         root=request.out,
