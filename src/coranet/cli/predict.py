@@ -230,7 +230,7 @@ class PredictVerb:
 
         if not folder.is_dir() or self.dataset or self.series or self.only or self.on != ShardOptions():
             raise InputError(
-                f"--watch {folder}: looks at a folder of scans. Leave out --dataset, --series, --only, --shard and --cluster."
+                f"--watch {folder}: is for a folder of scans. Leave out --dataset, --series, --only, --shard and --cluster."
             )
         if folder.resolve() == self.out.resolve():
             raise InputError(f"{self.out}: holds the scans themselves. Write predictions to another folder.")
