@@ -95,6 +95,8 @@ def _files(place: Path) -> set[str]:
 def _same_bytes(out: Path, honest: Path) -> None:
     for file in sorted(honest.rglob("*")) if honest.is_dir() else [honest]:
         mine = out / file.relative_to(honest) if honest.is_dir() else out
+        if file.parent.name == ".cases":  # which holds times of files
+            continue
         if file.is_file() and mine.read_bytes() != file.read_bytes():
             raise Wrong(f"{file.name} is another one")
 

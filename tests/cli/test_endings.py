@@ -44,6 +44,8 @@ def commands(scans, run, out, cache):
         "compare": ["compare", scans, "--methods", "supervised", "--seeds", 1, "--out", out / "compare", *small],
         "reproduce": ["reproduce", "fig2", "--short", "--out", out / "paper", "--cache", cache, "--device", "cpu"],
         "export": ["export", run, "--onnx", out / "net.onnx"],
+        "review": ["review", run, scans / "imagesTs", "--out", out / "corrections", "--no-browser", "--device", "cpu"],
+        "status": ["status", out / "compare"],
         "report": ["report", run, "--out", out / "page"],
         "methods": ["methods", "supervised"],
     }
@@ -279,7 +281,7 @@ def test_a_real_terminal_that_closes():
 
 
 def test_a_reader_who_has_seen_enough_is_no_error(words):
-    command = f"{sys.executable} -m coranet.cli doctor {words['doctor'][1]} 2>&1 | true; exit ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m coranet doctor {words['doctor'][1]} 2>&1 | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

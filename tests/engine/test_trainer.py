@@ -66,6 +66,7 @@ def test_a_run_leaves_what_it_promises(finished):
     run = Run.read(finished)
     assert sorted(path.name for path in finished.iterdir() if not path.name.startswith("memory")) == [
         "best.pt",
+        "calibration.json",
         "film",
         "last.pt",
         "log.jsonl",
@@ -124,8 +125,10 @@ class Kill(Listener):
         os.kill(os.getpid(), signal.SIGKILL)
 
 torch.set_num_threads(1)
-settings = (("net.width", "4"), ("net.levels", "2"), ("train.batch", "[2, 2]"))
-options = Options(cache=Path(sys.argv[3]), device="cpu", steps=12, val=0, save_every=1000, overrides=settings)
+settings = (("net.width", "4"), ("net.levels", "2"), ("train.batch", "[2, 2]"), ("train.watch", "false"))
+options = Options(
+    cache=Path(sys.argv[3]), device="cpu", method="coranet", steps=12, val=0, save_every=1000, overrides=settings
+)
 train(sys.argv[1], sys.argv[2], options, listeners=[Kill()])
 """
 
@@ -187,8 +190,8 @@ def test_a_request_to_stop_is_heard_while_relabelling(scans, small, tmp_path, fi
     over = Predictor.over
     kills = iter([False, False, True])
 
-    def interrupted(self, pool):
-        for number, found in enumerate(over(self, pool)):
+    def interrupted(self, pool, *share):
+        for number, found in enumerate(over(self, pool, *share)):
             if number == 0 and len(pool) > 3 and next(kills, False):
                 os.kill(os.getpid(), signal.SIGTERM)
             yield found

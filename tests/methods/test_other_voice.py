@@ -48,9 +48,9 @@ def test_words_are_learnt_in_the_first_phase_alone(name, dims):
     method, nets = Subject(name, 2).build(dims)
     first, second = (phase.name for phase in method.phases)
     one = spoken_to(dims)
-    begun = dict(method.crm_loss(nets, one, tiny.at(first)).values)
+    begun = dict(method.labelled_loss(nets, one, tiny.at(first)).values)
     assert {key for key in begun if key.startswith("told")} == {"told_ce"}
-    assert not [key for key in method.crm_loss(nets, one, tiny.at(second)).values if key.startswith("told")]
+    assert not [key for key in method.labelled_loss(nets, one, tiny.at(second)).values if key.startswith("told")]
     sample = one.unlabelled
     logits = nets["student"](sample.image)["main"]
     spoken = sample.valid[0]
@@ -65,7 +65,7 @@ def test_heads_learn_from_true_labels_alone(name):
     method, nets = Subject(name, 2).build(2)
     told = {
         k: v
-        for k, v in method.crm_loss(nets, spoken_to(), tiny.at(method.phases[0].name)).values.items()
+        for k, v in method.labelled_loss(nets, spoken_to(), tiny.at(method.phases[0].name)).values.items()
         if "told" in k
     }
     torch.stack(list(told.values())).sum().backward()
@@ -77,8 +77,8 @@ def test_heads_learn_from_true_labels_alone(name):
 def test_a_guide_weighs_nothing_where_the_word_is_another():
     method, nets = Subject("coranet:plus", 2).build(2)
     sample = spoken_to().unlabelled
-    heard = method.guide(body_of(nets, "teacher"), sample)
-    plain = method.guide(body_of(nets, "teacher"), replace(sample, maps={}))
+    heard = method.guide([body_of(nets, "teacher")], sample, torch.tensor(0.0))
+    plain = method.guide([body_of(nets, "teacher")], replace(sample, maps={}), torch.tensor(0.0))
     other = (sample.maps[VOICE] != SILENT) & (sample.maps[VOICE] != heard.label)
     assert torch.equal(heard.weight, torch.where(other, 0.0, plain.weight))
     assert other.any()

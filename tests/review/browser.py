@@ -44,7 +44,7 @@ def reviewing(*words, cache):
     """`coranet review` as a process, and the address that it prints."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "coranet.cli", "review", *map(str, words), "--no-browser"],
+        [sys.executable, "-m", "coranet", "review", *map(str, words), "--no-browser"],
         env=environment,
         stderr=subprocess.PIPE,
         text=True,

@@ -11,10 +11,10 @@ from starlette.testclient import TestClient
 
 from coranet.data.datasets.corrections import read_corrections
 from coranet.data.readers import nifti
+from coranet.evaluation.quality import CASES
 from coranet.review.entrance import Entrance
 from coranet.review.retraining import Retraining
 from coranet.review.server import ReviewServer
-from coranet.review.workshop import TABLE
 from tests.review.reviewed import directions, geometry_of, maps, workshop_of, write_cases
 
 PORT, TOKEN = 8123, "secret"
@@ -224,11 +224,11 @@ def test_the_queue_has_the_worst_first(desk):
     shares = [row["share"] for row in rows]
     assert shares == sorted(shares, reverse=True)
     table = "case,class,expected_dice,low,high,millilitres,flags\n"
-    table += "b,all,0.4,0.2,0.6,1,missing left; odd size\nb,left,0.1,0,1,1,\na,all,0.9,0.8,1,1,\nc,all,0.0,0,0.1,1,\n"
-    (desk.root / "predictions" / TABLE).write_text(table)
+    table += "b,all,0.4,0.2,0.6,1,missing; odd size\nb,left,0.1,0,1,1,\na,all,0.9,0.8,1,1,\nc,all,0.0,0,0.1,1,\n"
+    (desk.root / "predictions" / CASES).write_text(table)
     rows = desk.browser.get("/api/queue").json()["cases"]
     assert [row["name"] for row in rows] == ["c", "b", "a"]
-    assert rows[1]["expected"] == {"expected_dice": 0.4, "low": 0.2, "high": 0.6, "flags": ["missing left", "odd size"]}
+    assert rows[1]["expected"] == {"expected_dice": 0.4, "low": 0.2, "high": 0.6, "flags": ["missing", "odd size"]}
 
 
 def test_a_broken_scan_is_listed_and_does_not_block(tmp_path):

@@ -40,7 +40,7 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_words_are_cut_and_warped_with_the_image(scans: Path, cache: Path, dims: int) -> None:
     run, store = make_run(scans, options(cache, dims, method="coranet:plus"), CPU)
     words = OtherLabels.read(scans.parent / "teacher", store, run.split.unlabelled).maps
-    setup = Setup.of(run, store, CPU, words)
+    setup = Setup.of(run, store, CPU, voices=words)
     pool = setup.unlabelled
     assert pool is not None
     silent = [bool((word == SILENT).all()) for word in pool.maps[VOICE]]

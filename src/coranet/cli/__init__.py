@@ -54,8 +54,8 @@ VERBS: dict[str, Callable[..., Verb]] = {
     "calibrate": CalibrateVerb,
     "predict": PredictVerb,
     "next": NextVerb,
-    "evaluate": EvaluateVerb,
     "review": ReviewVerb,
+    "evaluate": EvaluateVerb,
     "report": ReportVerb,
     "export": ExportVerb,
     "compare": CompareVerb,
@@ -74,8 +74,8 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet calibrate RUN                         how far to believe it: cross-validation over its labels
     coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions, worst first
     coranet next RUN SCANS                        which scans to label next, and why
-    coranet evaluate FOLDER LABELS                honest scores
     coranet review RUN NEW_SCANS --out LABELS     look, correct and train on, in the browser
+    coranet evaluate FOLDER LABELS                honest scores
     coranet report RUN                            a page of any run, of several, or of a comparison
     coranet export RUN --onnx FILE                the network for those without PyTorch
     coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table

@@ -33,6 +33,7 @@ class TrainVerb:
     """Continue the run in --out where it stopped."""
     track: Annotated[
         tuple[TrackerName, ...],
+        tyro.conf.UseAppendAction,
         tyro.conf.arg(metavar="{tensorboard,mlflow,wandb}", help_behavior_hint="(default: RUN/log.jsonl alone)"),
     ] = ()
     """Also hand the curves to these (each needs its extra, such as coranet[mlflow]). MLflow and Weights & Biases send them

@@ -70,6 +70,8 @@ class Watch:
 
     def look(self, done: int) -> tuple[str, ...]:
         """The objects that are lost after so many steps; all that was seen is written down."""
+        if not (self.folder / KEPT).exists():  # a folder that was copied without it: there is nothing to go back to
+            return ()
         needs = {"said": list}
         kept = checkpoint.load(self.folder / KEPT, torch.device("cpu"), needs, run=self.setup.run.identity)["said"]
         before, now = ([said.long().to(self.setup.device) for said in each] for each in (kept, self.predict()))

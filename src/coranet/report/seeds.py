@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -136,7 +137,7 @@ def _plain(one: Standing) -> dict[str, str | float]:
         "seeds": len(one.each),
         "patients": one.patients.n,
         "failures": one.failures,
-        **{title: round(value, FACTS[title].digits + 1) for title, value in one.facts.items()},
+        **{title: _short(value, FACTS[title].digits + 1) for title, value in one.facts.items()},
     }
 
 
@@ -148,3 +149,8 @@ def _over_seeds(scores: Sequence[Scores], metric: str) -> dict[str, float]:
     """Each case's value, averaged over seeds."""
     each = [one.by_case(metric) for one in scores]
     return {case: mean(by_case[case] for by_case in each) for case in each[0]}
+
+
+def _short(value: float, digits: int) -> float | str:
+    """Rounded, and a whole number as such; nothing where no log says it."""
+    return "" if isnan(value) else int(value) if value.is_integer() else round(value, digits)

@@ -21,6 +21,7 @@ from coranet.errors import InputError
 from coranet.files import make_folder
 from coranet.review.corrections_folder import CorrectionsFolder
 from coranet.review.entrance import Entrance
+from coranet.review.prediction_maker import PredictionMaker
 from coranet.review.retraining import Retraining
 from coranet.review.server import STATIC, ReviewServer
 from coranet.review.viewer import VIEWER
@@ -89,10 +90,15 @@ def _workshop(request: ReviewRequest, run: Run) -> Workshop:
         cases={case.name: case for case in cases},
         predictions=predictions,
         corrections=corrections,
-        trained=None
-        if request.predictions
-        else lambda: Trained.load(request.run, find_device(request.device), trust=request.trust),
+        maker=None if request.predictions else lambda: _maker(request, predictions),
     )
+
+
+def _maker(request: ReviewRequest, predictions: Path) -> PredictionMaker:
+    def load() -> Trained:
+        return Trained.load(request.run, find_device(request.device), trust=request.trust)
+
+    return PredictionMaker(request.run, predictions, load)
 
 
 def _retraining(request: ReviewRequest, run: Run) -> Retraining:

@@ -54,7 +54,7 @@ class Retraining:
             self.words, self.out = self.command(), self._next()
             with self._log.open("wb") as log:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", "coranet.cli", *self.words[1:]],
+                    [sys.executable, "-m", "coranet", *self.words[1:]],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,

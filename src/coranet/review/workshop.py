@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 from coranet.data.datasets.folder import Case
-from coranet.engine.prediction.trained import Trained
 from coranet.errors import InputError
-from coranet.files import make_folder, part_of
+from coranet.evaluation.quality import read_qualities
+from coranet.files import make_folder
 from coranet.review.corrections_folder import CorrectionsFolder
+from coranet.review.prediction_maker import PredictionMaker
 from coranet.review.prepared_case import CaseOverview, PreparedCase
-
-TABLE = "cases.csv"
-"""Beside predictions: what is expected of each."""
 
 
 @dataclass(kw_only=True)
@@ -28,8 +25,8 @@ class Workshop:
     cases: Mapping[str, Case]
     predictions: Path
     corrections: CorrectionsFolder
-    trained: Callable[[], Trained] | None = None
-    """Loads what predicts, where predictions may be missing."""
+    maker: Callable[[], PredictionMaker] | None = None
+    """Gives what makes predictions, where some may be missing."""
     problems: dict[str, str] = field(default_factory=dict)
     """Of cases that cannot be used."""
     ready: dict[str, CaseOverview] = field(default_factory=dict)
@@ -53,16 +50,19 @@ class Workshop:
     def work(self, stop: threading.Event) -> None:
         """Predict and prepare every case that is not ready; what cannot be done is noted, and the next one follows."""
         make_folder(self.corrections.root / ".cache")
-        trained: Trained | None = None
+        maker = self.maker() if self.maker else None
         for name in self.cases:
             if stop.is_set():
                 return
             self.busy = name
             try:
                 files = self.prepared(name)
-                if not files.is_predicted:
-                    trained = trained or self._load()
-                    self._predict(trained, files.case)
+                if maker:
+                    maker.make(files.case)
+                elif not files.is_predicted:
+                    raise InputError(
+                        f"{self.predictions}: has no prediction of it. Leave out --predictions to have it made."
+                    )
                 self.ready[name] = replace(files.facts() or files.make(), pieces=())
             except InputError as error:
                 self.problems[name] = str(error)
@@ -70,27 +70,9 @@ class Workshop:
                 self.problems[name] = f"{name}: could not be prepared ({error}). Check the scan and the disk."
         self.busy = ""
 
-    def _load(self) -> Trained:
-        if self.trained is None:
-            raise InputError(f"{self.predictions}: has no prediction of it. Leave out --predictions to have it made.")
-        return self.trained()
-
-    def _predict(self, trained: Trained, case: Case) -> None:
-        """Write a prediction with its maps, the label last: where it is, the case is finished."""
-        volumes = [image.read() for image in case.images]
-        answer = trained.predict_volumes(volumes)
-        aside = part_of(self.predictions / case.name)
-        make_folder(aside)
-        try:
-            answer.write(aside, case.name, volumes[0].geometry, flat=volumes[0].flat, masks=True)
-            for file in sorted(aside.iterdir(), key=lambda file: file.name == f"{case.name}.nii.gz"):
-                file.replace(self.predictions / file.name)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-
     def queue(self) -> list[dict[str, Any]]:
         """All cases, those that are expected to be worst first; those that are not ready come last."""
-        expected = read_expected(self.predictions / TABLE)
+        expected = read_expected(self.predictions)
         rows = [self._row(name, expected.get(name, {})) for name in self.cases]
         return sorted(rows, key=lambda row: (not row["ready"], row["order"], row["name"]))
 
@@ -115,30 +97,15 @@ class Workshop:
         }
 
 
-def read_expected(table: Path) -> dict[str, dict[str, Any]]:
+def read_expected(predictions: Path) -> dict[str, dict[str, Any]]:
     """What `cases.csv` says of whole cases: expected Dice, its interval and flags; nothing where there is none."""
-    if not table.exists():
+    try:
+        rows = [row for row in read_qualities(predictions) if row.whole]
+    except InputError:  # not there yet, or someone else's: cases are in order by what is uncertain
         return {}
     found: dict[str, dict[str, Any]] = {}
-    with table.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row.get("class") != "all":
-                continue
-            numbers = {
-                name: number
-                for name in ("expected_dice", "low", "high")
-                if (number := _number(row.get(name))) is not None
-            }
-            found[str(row.get("case"))] = {**numbers, "flags": _flags(row.get("flags"))}
+    for row in rows:
+        numbers = {"expected_dice": row.expected, "low": row.low, "high": row.high}
+        known = {name: number for name, number in numbers.items() if not isnan(number)}
+        found[row.case] = {**known, "flags": list(row.flags)}
     return found
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text or "")
-    except ValueError:
-        return None
-
-
-def _flags(text: str | None) -> Sequence[str]:
-    return [flag for part in (text or "").split(";") if (flag := part.strip())]

@@ -61,13 +61,13 @@ def test_a_preparation_that_is_stopped_goes_on(scans, tmp_path, run, monkeypatch
 
 
 @pytest.mark.parametrize("signum", SIGNALS)
-def test_a_prediction_that_is_stopped_starts_over(scans, finished, tmp_path, run, monkeypatch, signum):
+def test_a_prediction_that_is_stopped_goes_on(scans, finished, tmp_path, run, monkeypatch, signum):
     command = ["predict", finished, scans / "imagesTs", "--out", tmp_path / "out", "--device", "cpu"]
     with monkeypatch.context() as patch:
         stopping(patch, Trained, "predict_volumes", signum, after=1)
         code, said = run(*command)
     assert code == 128 + signum
-    assert f"Stopped by {signum.name}. The files that are there are whole. The same command starts over." in said
+    assert f"Stopped by {signum.name}. What is predicted is kept: the same command goes on from there." in said
     assert files_in(tmp_path / "out") == [
         "phantom_007.nii.gz",
         "phantom_007_score.nii.gz",

@@ -9,7 +9,7 @@ from coranet.cli import main
 
 def train(scans, cache, out, *track):
     words = ["train", scans, "--out", out, "--cache", cache, "--steps", 2, "--device", "cpu", "--track", *track]
-    small = ["--set", "net.width=4", "--set", "net.levels=2"]
+    small = ["--set", "net.width=4", "--set", "net.levels=2", "--method", "supervised"]
     with pytest.raises(SystemExit) as stop:
         main(list(map(str, [*words, *small])))
     return stop.value.code

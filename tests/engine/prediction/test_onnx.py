@@ -53,9 +53,9 @@ def test_a_file_says_what_its_run_says_on_every_voxel(finished, file, scans):
 
 def test_a_file_measures_and_warns_as_its_run(finished, file, scans, tmp_path):
     run, travelled = coranet.load(finished, "cpu"), coranet.load(file)
-    assert travelled.predict_files(scans / "imagesTs", tmp_path / "a") == run.predict_files(
-        scans / "imagesTs", tmp_path / "b"
-    )
+    found = [one.predict_files(scans / "imagesTs", tmp_path / name) for name, one in (("a", travelled), ("b", run))]
+    sizes = [{case: facts.sizes for case, facts in each.items()} for each in found]
+    assert sizes[0] == sizes[1]
     assert travelled.classes == run.classes
     assert travelled.run.data.volumes == run.run.data.volumes
     assert travelled.parameters == run.parameters

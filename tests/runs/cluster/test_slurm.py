@@ -63,7 +63,7 @@ def _path():
 
 def start(words, environment, said):
     with said.open("ab") as file:
-        command = [sys.executable, "-m", "coranet.cli", *map(str, words)]
+        command = [sys.executable, "-m", "coranet", *map(str, words)]
         return subprocess.Popen(command, cwd=said.parent, env=environment, stdout=file, stderr=file)
 
 
@@ -103,7 +103,7 @@ def test_one_is_killed_one_reaches_its_limit_one_fails_and_all_is_as_with_one_pr
     assert "Slow-seed0: cut off" in said.read_text().rpartition("The tasks go on")[2], said.read_text()
 
     status = subprocess.run(
-        [sys.executable, "-m", "coranet.cli", "status", out], env=slurm, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "coranet", "status", out], env=slurm, capture_output=True, text=True, check=False
     )
     assert status.returncode == 1
     assert "cut off" in status.stdout

@@ -88,7 +88,7 @@ class Worker:
         if self.slots is not None:  # submitit hides the GPUs from local tasks
             environment.pop("CUDA_VISIBLE_DEVICES", None)
             environment |= {} if self.devices is None else {"CUDA_VISIBLE_DEVICES": self.devices}
-        command = [sys.executable, "-m", "coranet.cli", *self.words]
+        command = [sys.executable, "-m", "coranet", *self.words]
         with file.open("ab") as said:
             self.child = subprocess.Popen(
                 command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said

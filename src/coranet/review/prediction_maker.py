@@ -1,0 +1,50 @@
+"""Predictions that a review needs, made while the page is open: each case once, whoever stops in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from coranet.data.case_journal import CaseJournal, digest
+from coranet.data.datasets.folder import Case
+from coranet.engine.prediction.case_files import CaseFiles
+from coranet.engine.prediction.loading import content_of
+from coranet.engine.prediction.trained import Trained
+from coranet.metrics.case_facts import CaseFacts
+from coranet.runs.triage import judge_predictions
+
+
+@dataclass
+class PredictionMaker:
+    """A run and the folder its predictions go to, with `cases.csv`: what is expected of each, worst first."""
+
+    run: Path
+    out: Path
+    load: Callable[[], Trained]
+    """The run, loaded when the first case is missing."""
+    found: dict[str, CaseFacts] = field(default_factory=dict)
+
+    def make(self, case: Case) -> None:
+        """Predict a case that is not finished.
+
+        Raises:
+            InputError: it cannot be read, or the run cannot be loaded.
+        """
+        facts = self.files.finished(case)
+        if facts is None:
+            facts = self.trained.predict_cases([case], self.files)[case.name]
+            judge_predictions(self.trained, {**self.found, case.name: facts}, self.out)
+        self.found[case.name] = facts
+
+    @cached_property
+    def trained(self) -> Trained:
+        """What predicts."""
+        return self.load()
+
+    @cached_property
+    def files(self) -> CaseFiles:
+        """What is written of each case."""
+        journal = CaseJournal(self.out, digest([content_of(self.run, best=False), "review"]))
+        return CaseFiles(out=self.out, masks=True, journal=journal)
