@@ -129,7 +129,7 @@ def test_a_folder_is_watched_until_someone_stops_it(capsys, finished, scans, tmp
     assert not (tmp_path / "p/.lock").exists()
     code, _, err = run(capsys, *words, "--only", "val")
     assert code == 1
-    assert "--watch: looks at a folder of scans" in err
+    assert "is for a folder of scans. Leave out --dataset" in err
 
 
 def test_the_training_path_needs_torch_and_numpy_alone():

@@ -29,7 +29,7 @@ from coranet.runs.presets import choose_dims
 from coranet.runs.run_plan import make_run
 
 CPU = torch.device("cpu")
-SMALL = (("net.width", "2"), ("net.levels", "2"), ("train.batch", "[2, 2]"))
+SMALL = (("net.width", "2"), ("net.levels", "2"), ("train.batch", "[2, 2]"), ("train.watch", "false"))
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_the_field_s_preset_for_the_left_atrium(volumes, options):
 
 def test_the_released_code_s_preset(volumes, options, tmp_path):
     """One centre crop, listed order, 8 + 8 windows, 59 + 201 epochs, instance norm, heads of one convolution."""
-    run, store = make_run(volumes, options(preset="released", patch=None, steps=None, overrides=()), CPU)
+    run, store = make_run(volumes, options(preset="released", method=None, patch=None, steps=None, overrides=()), CPU)
     assert isinstance(run.method, ReleasedCoraNet)
     assert (run.method.pretrain_epochs, run.method.selftrain_epochs, run.method.refresh_every) == (59, 201, 5)
     assert run.net == Net(body="vnet", width=16, levels=4, norm="instance", head_convolutions=1)
@@ -290,7 +290,10 @@ def test_predictions_of_volumes(runs, volumes, tmp_path, kind):
         np.testing.assert_array_equal(image.affine, scan.affine)
     soft = np.asarray(found["_probabilities"].dataobj)
     np.testing.assert_allclose(soft.sum(-1), 1, atol=soft.shape[-1] / 65535)
-    np.testing.assert_array_equal(soft.argmax(-1), np.asarray(found[""].dataobj))
+    first, second = np.sort(soft, axis=-1)[..., :-3:-1].transpose(3, 0, 1, 2)
+    clear = first - second > 2 / 65535  # in which steps they are stored
+    np.testing.assert_array_equal(soft.argmax(-1)[clear], np.asarray(found[""].dataobj)[clear])
+    assert clear.mean() > 0.99
 
 
 ORIENTATIONS = [("R", "A", "S"), ("L", "P", "S"), ("A", "S", "R"), ("P", "R", "I"), ("I", "L", "A")]

@@ -34,7 +34,8 @@ class PredictionMaker:
         """
         facts = self.files.finished(case)
         if facts is None:
-            facts = self.trained.predict_cases([case], self.files)[case.name]
+            with self.journal.opened("review"):
+                facts = self.trained.predict_cases([case], self.files)[case.name]
             judge_predictions(self.trained, {**self.found, case.name: facts}, self.out)
         self.found[case.name] = facts
 
@@ -44,7 +45,11 @@ class PredictionMaker:
         return self.load()
 
     @cached_property
+    def journal(self) -> CaseJournal:
+        """Which cases are finished."""
+        return CaseJournal(self.out, digest([content_of(self.run, best=False), "review"]))
+
+    @property
     def files(self) -> CaseFiles:
         """What is written of each case."""
-        journal = CaseJournal(self.out, digest([content_of(self.run, best=False), "review"]))
-        return CaseFiles(out=self.out, masks=True, journal=journal)
+        return CaseFiles(out=self.out, masks=True, journal=self.journal)

@@ -69,12 +69,13 @@ def test_a_prediction_that_is_stopped_goes_on(scans, finished, tmp_path, run, mo
     assert code == 128 + signum
     assert f"Stopped by {signum.name}. What is predicted is kept: the same command goes on from there." in said
     assert files_in(tmp_path / "out") == [
+        ".cases/all.txt",
         "phantom_007.nii.gz",
         "phantom_007_score.nii.gz",
         "phantom_007_uncertain.nii.gz",
     ]
     assert run(*command)[0] == 0
-    assert len(files_in(tmp_path / "out")) == 7
+    assert len(files_in(tmp_path / "out")) == 8
 
 
 @pytest.mark.parametrize("signum", SIGNALS)
