@@ -32,7 +32,7 @@ from coranet.runs.comparison import Job, parse_row, split_rows
 from coranet.runs.exam import find_exam, find_store_exam
 from coranet.signals import Interrupted, deaf_children
 
-SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1", "--set", "train.watch=false")
+SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1", "train.watch=false")
 SMALL = [*(word for setting in SETTINGS for word in ("--set", setting)), "--device", "cpu"]
 
 
