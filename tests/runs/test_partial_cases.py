@@ -14,11 +14,15 @@ from coranet.data.readers import nifti
 from coranet.data.store import Store
 from coranet.engine.prediction.trained import Trained
 from coranet.engine.setup import Setup
+from coranet.engine.timeline import Stretch
+from coranet.engine.watch import Watch
 from coranet.errors import InputError
 from coranet.runs.exam import find_store_exam, write_store_exam
+from coranet.runs.held_out import look_at
 from coranet.runs.launch import train
 from coranet.runs.options import Options
 from coranet.runs.run_plan import make_run
+from coranet.types import Phase
 
 CPU = torch.device("cpu")
 SMALL = (("net.width", "2"), ("net.levels", "2"), ("train.batch", "[2, 2]"))
@@ -120,3 +124,19 @@ def test_an_exam_of_a_store_says_what_is_ignored(scans: Path, cache: Path, tmp_p
     write_store_exam(exam)
     about = json.loads((exam.labels / "dataset.json").read_text())
     assert about["labels"]["ignore"] == Store.open(store.path).ignore
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_cases_that_are_drawn_in_part_are_no_measure_of_sizes(
+    scans: Path, cache: Path, tmp_path: Path, dims: int
+) -> None:
+    run, store = make_run(scans, options(cache, dims), CPU)
+    (partial,) = store.partial
+    watch = Watch(Setup.of(run, store, CPU), tmp_path, Stretch(Phase(name="labels", epochs=1), 0, 1, None))
+    (whole,) = set(run.split.labelled) - {partial}
+    counts = np.bincount(store.label(whole).ravel(), minlength=run.classes)
+    assert all(value <= counts[number] for number, value in enumerate(watch.labelled.values(), start=1))
+    assert sum(watch.labelled.values()) > 0
+    assert [one.case for one in look_at(Setup.of(run, store, CPU).predictor(), store, run.split.labelled, CPU)] == [
+        whole
+    ]

@@ -41,6 +41,8 @@ class Setup:
     val: Pool | None
     nets: dict[str, nn.Module]
     group: Group = ALONE
+    partial: frozenset[str] = frozenset()
+    """Labelled cases of which some voxel was not drawn."""
 
     @classmethod
     def of(
@@ -58,17 +60,17 @@ class Setup:
         whole = window.whole()  # an object invented in an empty slice must cost something
         with memory_for(f"the scans on {device}", "Lower accel.device_bytes or accel.host_bytes (--set)."):
             labelled = Pool.load(store, split.labelled, window, room, labelled=True)
-            partial = [name for name in split.labelled if name in store.partial]
+            partial = store.partial & {*split.labelled}
             unlabelled = None
             if split.unlabelled or partial:
                 maps = {VOICE: OtherMaps(voices, SILENT)} if voices else None
                 unlabelled = Pool.load(
-                    store, split.unlabelled, window, room, labelled=False, partial=partial, maps=maps
+                    store, split.unlabelled, window, room, labelled=False, partial=sorted(partial), maps=maps
                 )
             val = Pool.load(store, split.val, whole, room, labelled=True) if split.val else None
         if unlabelled is not None and len(unlabelled) < group.size:
             raise InputError(f"{len(unlabelled)} unlabelled images are too few for {group.size} processes. Take fewer.")
-        return cls(run, device, room, labelled, unlabelled, val, _make_nets(run, device, group), group)
+        return cls(run, device, room, labelled, unlabelled, val, _make_nets(run, device, group), group, partial)
 
     @cached_property
     def batches(self) -> Batches:

@@ -151,12 +151,17 @@ class Watch:
 
     @cached_property
     def labelled(self) -> dict[str, float]:
-        """Voxels of each object to a labelled case."""
+        """Voxels of each object to a labelled case that is drawn wholly; 0, so that none is called lost, without such."""
         pool = self.setup.labelled
         assert pool.labels is not None
-        counts = sum(torch.bincount(label.flatten().long().cpu(), minlength=self.classes) for label in pool.labels)
-        assert isinstance(counts, Tensor)
-        return self.named(counts / len(set(pool.cases)))
+        whole = [(case, label) for case, label in zip(pool.cases, pool.labels, strict=True) if self._is_whole(case)]
+        counts = torch.zeros(self.classes)
+        for _, label in whole:
+            counts += torch.bincount(label.flatten().long().cpu(), minlength=self.classes)
+        return self.named(counts / max(len({case for case, _ in whole}), 1))
+
+    def _is_whole(self, case: str) -> bool:
+        return case not in self.setup.partial
 
     def predict(self) -> list[Tensor]:
         """What is said of each image, or of some planes of it, in order."""

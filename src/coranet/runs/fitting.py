@@ -75,6 +75,10 @@ def calibrate_run(
             place = asked.run / FOLDS / f"{asked.folds}-{steps}-{number}"
             predictor = train_fold(run, split, steps, store, place, device, listeners)
             held += look_at(predictor, store, split.val, device, run.seed)
+        if not held:
+            raise InputError(
+                f"{asked.run}: all its labelled cases are drawn in part. Draw one wholly to calibrate by it."
+            )
         fitted = fit_held_out(run, held, folds=asked.folds, steps=steps)
         fitted.write(asked.run)
         shutil.rmtree(asked.run / FOLDS, ignore_errors=True)
@@ -84,8 +88,8 @@ def calibrate_run(
 def fit_on_validation(run: Run, store: Store, predictor: Predictor, device: torch.device, folder: Path) -> None:
     """The cheap way, at the end of training: by validation cases alone, where there are some."""
     if run.split.val and predictor.segmenter.estimator is not None:
-        held = list(look_at(predictor, store, run.split.val, device, run.seed))
-        fit_held_out(run, held).write(folder)
+        if held := list(look_at(predictor, store, run.split.val, device, run.seed)):
+            fit_held_out(run, held).write(folder)
 
 
 def fit_held_out(run: Run, held: Sequence[HeldOut], *, folds: int = 0, steps: int = 0) -> Fitted:

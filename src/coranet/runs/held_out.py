@@ -95,8 +95,8 @@ def train_fold(
 def look_at(
     predictor: Predictor, store: Store, cases: Iterable[str], device: torch.device, seed: int = 0
 ) -> Iterator[HeldOut]:
-    """What a predictor says of labelled cases of the store, held against their labels."""
-    for name in cases:
+    """What a predictor says of labelled cases of the store that are drawn wholly, held against their labels."""
+    for name in (name for name in cases if name not in store.partial):
         label = store.label(name)
         images, truth = (
             torch.from_numpy(np.ascontiguousarray(predictor.window.split(np.array(array))))
