@@ -87,9 +87,10 @@ def calibrate_run(
 
 def fit_on_validation(run: Run, store: Store, predictor: Predictor, device: torch.device, folder: Path) -> None:
     """The cheap way, at the end of training: by validation cases alone, where there are some."""
-    if run.split.val and predictor.segmenter.estimator is not None:
-        if held := list(look_at(predictor, store, run.split.val, device, run.seed)):
-            fit_held_out(run, held).write(folder)
+    if predictor.segmenter.estimator is None:
+        return
+    if held := list(look_at(predictor, store, run.split.val, device, run.seed)):
+        fit_held_out(run, held).write(folder)
 
 
 def fit_held_out(run: Run, held: Sequence[HeldOut], *, folds: int = 0, steps: int = 0) -> Fitted:
