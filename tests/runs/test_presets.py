@@ -225,7 +225,7 @@ def test_quick_is_taken_and_said_where_there_is_no_gpu(scans, small):
     heard = []
     run, _ = make_run(scans, small(preset=None, steps=None), torch.device("cpu"), say=heard.append)
     assert (run.made_with["preset"], run.made_with["minutes"]) == ("quick", 10)
-    assert sum("No GPU: taking --preset quick, for about 10 minutes (--minutes)" in said for said in heard) == 1
+    assert sum("No GPU: taking --preset quick, for about 10 min (--minutes)" in said for said in heard) == 1
     named, _ = make_run(scans, small(steps=None), torch.device("cpu"), say=heard.append)
     assert named.made_with["preset"] == "auto"
     assert "minutes" not in named.made_with

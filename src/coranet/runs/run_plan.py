@@ -50,7 +50,7 @@ def make_run(
     preset, seed = find_preset(chosen), options.seed or 0
     minutes = minutes_asked(options, preset, inherited=bool(heritage and not heritage.fresh))
     if options.preset is None and chosen == "quick":
-        long = f", for about {minutes:g} minutes (--minutes)" if minutes else ""
+        long = f", for about {minutes:g} min (--minutes)" if minutes else ""
         say(f"No GPU: taking --preset quick{long}, which brings large scans to a coarser grid; --preset auto does not.")
     inherited = heritage.preparation if heritage else None
     title = method_name(options.method or preset.method)
