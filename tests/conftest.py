@@ -40,6 +40,7 @@ def small(cache):
         overrides = (("net.width", "4"), ("net.levels", "2"), ("train.batch", "[2, 2]"), ("train.watch", "false"))
         return Options(
             **{
+                "preset": "auto",
                 "method": "coranet",
                 "steps": 12,
                 "cache": cache,

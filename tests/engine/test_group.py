@@ -68,7 +68,9 @@ TRAIN = """
         return stepped(self, number, stretch)
     Trainer.step = step
     pairs = tuple(tuple(pair.split("=")) for pair in overrides.split("|"))
-    options = Options(steps=int(steps), cache=Path(cache), device="cpu", method=method, overrides=pairs)
+    options = Options(
+        preset="auto", steps=int(steps), cache=Path(cache), device="cpu", method=method, overrides=pairs
+    )
     try:
         train(scans, out, options, resume=resume == "resume")
     except Interrupted as asked:

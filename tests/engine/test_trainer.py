@@ -29,7 +29,7 @@ from coranet.runs.run_plan import make_run
 
 COMMAND = [sys.executable, "-m", "coranet", "train"]
 SMALL = ["--set", "net.width=4", "--set", "net.levels=2", "--set", "train.batch=[2,2]", "--device", "cpu", "--val", "0"]
-SMALL += ["--method", "coranet", "--set", "train.watch=false"]
+SMALL += ["--method", "coranet", "--preset", "auto", "--set", "train.watch=false"]
 
 
 def state(run):
@@ -127,6 +127,7 @@ class Kill(Listener):
 torch.set_num_threads(1)
 settings = (("net.width", "4"), ("net.levels", "2"), ("train.batch", "[2, 2]"), ("train.watch", "false"))
 options = Options(
+    preset="auto",
     cache=Path(sys.argv[3]), device="cpu", method="coranet", steps=12, val=0, save_every=1000, overrides=settings
 )
 train(sys.argv[1], sys.argv[2], options, listeners=[Kill()])

@@ -30,7 +30,7 @@ def shown(capsys, verb):
 
 def test_no_preset_is_hidden(capsys):
     assert get_args(PresetName) == tuple(PRESETS)
-    assert "{auto,paper,acdc,la,released}" in shown(capsys, "train")
+    assert "{auto,quick,paper,acdc,la,released}" in shown(capsys, "train")
     assert all(recipe in shown(capsys, "prepare") for recipe in RECIPES)
 
 
@@ -63,7 +63,13 @@ def test_what_isas_settings_to_prepare_becomes_settings():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"), [({"patch": (8, 0)}, "--patch 8 0"), ({"overrides": (("a",),)}, "--set a")]
+    ("given", "message"),
+    [
+        ({"patch": (8, 0)}, "--patch 8 0"),
+        ({"overrides": (("a",),)}, "--set a"),
+        ({"minutes": 0.0}, "--minutes 0: give a positive number"),
+        ({"minutes": float("nan")}, "--minutes nan"),
+    ],
 )
 def test_options_are_checked_in_python_too(given, message):
     with pytest.raises(InputError, match=message):
@@ -82,6 +88,7 @@ OTHER = {
     "save_every": 5,
     "overrides": (("net.width", "8"),),
     "method": "supervised",
+    "minutes": 3.0,
     "seed": 9,
     "init": Path("elsewhere"),
     "labels": Path("elsewhere"),

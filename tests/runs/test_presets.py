@@ -1,6 +1,8 @@
 """Small promises of the paper that no loss shows: who moves, in which mode, by which optimizer, for how long."""
 
 import json
+import math
+from copy import copy
 from dataclasses import fields, replace
 
 import pytest
@@ -200,6 +202,53 @@ def test_auto_windows_ct_and_evens_out_spacing():
     for dims in (2, 3):
         assert prepare(even, ("MRI",), dims).spacing == (None, None, None)
         assert prepare(even, ("MRI",), dims).intensity == "zscore"
+
+
+def test_quick_coarsens_the_finest_axes_of_large_scans_alone():
+    prepare, at = PRESETS["quick"].prepare, {"smallest": (1, 1, 2), "median": (1, 1, 2), "largest": (1, 1, 2)}
+    assert prepare(extents(shape=(35, 50, 35), **at), ("MRI",), 3) == PRESETS["auto"].prepare(
+        extents(shape=(35, 50, 35), **at), ("MRI",), 3
+    )
+    x, y, z = prepare(extents(shape=(128, 128, 40), **at), ("MRI",), 3).spacing
+    assert x == y == pytest.approx((128 * 128 * 40 / 56**3) ** 0.5, rel=0.03)  # below 2: slices stay where they are
+    assert z is None
+    even = prepare(extents(shape=(512, 512, 256), **at), ("CT",), 3)
+    assert len(set(even.spacing)) == 1  # as coarse along all
+    assert 512 * 512 * 512 / even.spacing[0] ** 3 <= 56**3
+    assert even.intensity == "window"
+    flat = prepare(extents(shape=(512, 256, 40), **at), ("MRI",), 2).spacing
+    assert flat[0] == flat[1] == pytest.approx((512 * 256 / 128**2) ** 0.5, rel=0.03)
+    assert flat[2] is None
+
+
+def test_quick_is_taken_and_said_where_there_is_no_gpu(scans, small):
+    heard = []
+    run, _ = make_run(scans, small(preset=None, steps=None), torch.device("cpu"), say=heard.append)
+    assert (run.made_with["preset"], run.made_with["minutes"]) == ("quick", 10)
+    assert sum("No GPU: taking --preset quick, for about 10 min (--minutes)" in said for said in heard) == 1
+    named, _ = make_run(scans, small(steps=None), torch.device("cpu"), say=heard.append)
+    assert named.made_with["preset"] == "auto"
+    assert "minutes" not in named.made_with
+    counted, _ = make_run(scans, small(preset="quick", steps=5), torch.device("cpu"))
+    assert counted.train.steps == 5
+    assert "minutes" not in counted.made_with
+    assert sum("No GPU" in said for said in heard) == 1
+
+
+@pytest.mark.parametrize(("dims", "most"), [(2, (128, 128)), (3, (40, 40, 40))])
+def test_quick_windows_are_small(scans, small, dims, most):
+    run, store = make_run(scans, small(preset="quick"), torch.device("cpu"))
+    wide = copy(store)
+    vars(wide)["cases"] = {name: replace(case, shape=(1, 200, 300, 200)) for name, case in store.cases.items()}
+    large = Scans(data=run.data, split=run.split, store=wide, device=torch.device("cpu"), dims=dims)
+    sizes = {name: PRESETS[name].run(large, CoraNet()).data.window.size for name in ("auto", "quick")}
+    assert 0.7 * math.prod(most) < math.prod(sizes["quick"]) <= math.prod(most) < math.prod(sizes["auto"])
+
+
+@pytest.mark.parametrize("given", [{"steps": 5}, {"steps": None, "overrides": (("train.steps", "5"),)}])
+def test_minutes_and_steps_are_not_given_together(scans, small, given):
+    with pytest.raises(InputError, match="--minutes 2 chooses the number of steps"):
+        make_run(scans, small(minutes=2, **given), torch.device("cpu"))
 
 
 def test_an_epoch_is_the_larger_set_s(scans, small, tmp_path):

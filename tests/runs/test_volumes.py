@@ -44,7 +44,7 @@ def volumes(tmp_path_factory):
 def options(cache):
     def make(**changes):
         settings = {"steps": 6, "cache": cache, "device": "cpu", "val": 0, "patch": (16, 20, 12), "overrides": SMALL}
-        settings["method"] = "coranet"
+        settings |= {"method": "coranet", "preset": "auto"}
         return Options(**{**settings, **changes})
 
     return make
@@ -54,7 +54,9 @@ def options(cache):
 def runs(volumes, cache, tmp_path_factory):
     """A native run and a binary one."""
     folder = tmp_path_factory.mktemp("runs")
-    base = Options(steps=12, cache=cache, device="cpu", val=1, patch=(16, 20, 12), overrides=SMALL, method="coranet")
+    base = Options(
+        preset="auto", steps=12, cache=cache, device="cpu", val=1, patch=(16, 20, 12), overrides=SMALL, method="coranet"
+    )
     return {kind: train(volumes, folder / kind, replace(base, classes=kind)) for kind in ("native", "binary")}
 
 

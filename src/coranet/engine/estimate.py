@@ -6,25 +6,33 @@ import copy
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from statistics import median
 
 import torch
 
 from coranet.engine.forecast import Prices
+from coranet.engine.optimizers import make_optimizers, rate
 from coranet.engine.setup import Setup
-from coranet.engine.step import backward
+from coranet.engine.step import WARM_UP, Captured, Updates
 from coranet.engine.timeline import Stretch
+from coranet.engine.watch import Watch
 from coranet.feed.pools import CaseMemory, Pool
 from coranet.ops.space.warp import cut
 from coranet.types import Nets
 
+_TIMES, _ENOUGH = 5, 2.0
+"""How often work is timed at most, and the seconds after which that is not done once more."""
 
-def estimate_prices(setup: Setup, done: int = 0) -> Prices:
-    """Of the work that is left after so many steps."""
+
+def estimate_prices(setup: Setup, done: int = 0, *, captured: bool = False) -> Prices:
+    """Of the work that is left after so many steps; with `captured`, steps are one CUDA graph where the run says so."""
     nets = copy.deepcopy(setup.nets)
     ahead = [stretch for stretch in setup.timeline if stretch.stop > max(stretch.start, done)]
     per_window, memory = _look(setup, nets)
-    steps = {stretch.phase.name: _step_seconds(setup, nets, memory, stretch) for stretch in ahead}
-    predictor = setup.predictor()
+    learn, warm = _learner(setup, nets, captured and setup.run.accel.graphs)
+    steps = {stretch.phase.name: _step_seconds(setup, learn, warm, memory, stretch) for stretch in ahead}
+    predictor, watch = setup.predictor(), Watch.of(setup, Path())
 
     def whole(pool: Pool | None) -> float:
         return per_window * predictor.windows(pool) if pool else 0.0
@@ -33,7 +41,7 @@ def estimate_prices(setup: Setup, done: int = 0) -> Prices:
         steps=steps,
         relabel=whole(setup.unlabelled),
         score=whole(setup.val),
-        look=per_window,
+        look=per_window * (1 + (watch.predictor.windows(watch.pool) if watch else 0)),
         close=0.0 if setup.val else whole(setup.labelled),
     )
 
@@ -48,26 +56,42 @@ def _look(setup: Setup, nets: Nets) -> tuple[float, CaseMemory | None]:
     memory = CaseMemory(setup.unlabelled, replace(setup.room)) if setup.unlabelled else None
     if memory is not None:
         memory.write(index, run.method.remember(prediction))
-    return _seconds(setup.device, lambda: predictor(some)) / len(index), memory
+    return _seconds(setup, lambda: predictor(some)) / len(index), memory
 
 
-def _step_seconds(setup: Setup, nets: Nets, memory: CaseMemory | None, stretch: Stretch) -> float:
+def _learner(setup: Setup, nets: Nets, captured: bool) -> tuple[Callable[..., object], int]:
+    """What makes a step with copies of the networks, and how many steps it takes to warm up."""
+    run = setup.run
+    updates = Updates(run.learning, nets, make_optimizers(run.learning, nets, run.optim, captured=captured), run.accel)
+    return (Captured(updates), WARM_UP + 1) if captured else (updates, 1)
+
+
+def _step_seconds(
+    setup: Setup, learn: Callable[..., object], warm: int, memory: CaseMemory | None, stretch: Stretch
+) -> float:
+    run = setup.run
+
     def step() -> None:
         batch, at = setup.batch(stretch.start, memory), setup.progress(stretch.start, stretch)
-        for update in setup.run.method.objectives(stretch.phase.name):
-            backward(nets, update, batch, at, setup.run.accel)
+        torch.set_flush_denormal(run.accel.flush)
+        try:
+            learn(batch, at, rate(run.optim, stretch.start, run.train.steps))
+        finally:
+            torch.set_flush_denormal(False)
 
-    step()  # warms up
-    return _seconds(setup.device, step)
+    for _ in range(warm):
+        step()
+    return _seconds(setup, step)
 
 
-def _seconds(device: torch.device, work: Callable[[], object]) -> float:
-    def wait() -> None:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-
-    wait()
-    begin = time.monotonic()
-    work()
-    wait()
-    return time.monotonic() - begin
+def _seconds(setup: Setup, work: Callable[[], object]) -> float:
+    """The median of a few times, as a machine stumbles now and then; processes that wait for each other do it once."""
+    taken: list[float] = []
+    most = _TIMES if setup.group.size == 1 else 1
+    while len(taken) < most and sum(taken) < _ENOUGH:
+        begin = time.monotonic()
+        work()
+        if setup.device.type == "cuda":
+            torch.cuda.synchronize(setup.device)
+        taken.append(time.monotonic() - begin)
+    return median(taken)

@@ -92,6 +92,8 @@ class Train:
     """Steps between two checkpoints; by default one a minute."""
     checks: int = 10
     """How often over the run validation cases are scored and a picture is kept."""
+    relabellings: int | None = None
+    """How often at most stored maps are made anew in a phase; by default as often as the method says."""
     log_every: int = 10
     """Steps between two lines of the log."""
     watch: bool = False
@@ -101,7 +103,7 @@ class Train:
     the log's clock stands still meanwhile."""
 
     def __post_init__(self) -> None:
-        intervals = (self.log_every, *(n for n in (self.save_every, self.epoch) if n is not None))
+        intervals = (self.log_every, *(n for n in (self.save_every, self.epoch, self.relabellings) if n is not None))
         if min(self.steps, *self.batch, *intervals) < 1:
             raise InputError(f"Steps, batch sizes and intervals are at least 1: {self}.")
 

@@ -96,7 +96,8 @@ class Setup:
     @cached_property
     def timeline(self) -> tuple[Stretch, ...]:
         """The method's phases, laid over the run's steps."""
-        return lay_out(self.run.method.phases, self.run.train.steps, self.epoch)
+        train = self.run.train
+        return lay_out(self.run.method.phases, train.steps, self.epoch, train.relabellings)
 
     @property
     def shown(self) -> Pool:

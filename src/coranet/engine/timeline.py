@@ -36,10 +36,11 @@ def natural_steps(phases: Sequence[Phase], epoch: int) -> int:
     return max(round(sum(phase.epochs for phase in phases) * epoch), 1)
 
 
-def lay_out(phases: Sequence[Phase], steps: int, epoch: int) -> tuple[Stretch, ...]:
+def lay_out(phases: Sequence[Phase], steps: int, epoch: int, relabellings: int | None = None) -> tuple[Stretch, ...]:
     """Lay phases over a run of that many steps, in proportion to their epochs.
 
-    Maps are refreshed as often as the phase says, counted in real epochs, and at least four times in a shorter run.
+    Maps are refreshed as often as the phase says, counted in real epochs, and at least four times in a shorter run; but
+    never more than `relabellings` times.
     """
     total = sum(phase.epochs for phase in phases)
     stretches, done, start = [], 0.0, 0
@@ -49,6 +50,7 @@ def lay_out(phases: Sequence[Phase], steps: int, epoch: int) -> tuple[Stretch, .
         interval = None
         if phase.refresh_every is not None:
             interval = max(min(round(phase.refresh_every * epoch), _interval_for(stop - start)), 1)
+            interval = max(interval, -(-(stop - start) // relabellings) if relabellings else 1)
         stretches.append(Stretch(phase, start, stop, interval))
         start = stop
     return tuple(stretches)

@@ -38,6 +38,14 @@ def dims_asked(options: Options, preset: Preset) -> int | None:
     return asked or preset.dims
 
 
+def minutes_asked(options: Options, preset: Preset, *, inherited: bool) -> float | None:
+    """How long training may take; None where a number of steps is given, or taken over from another run."""
+    counted = options.steps is not None or "train.steps" in dict(options.overrides)
+    if options.minutes is not None and counted:
+        raise InputError(f"--minutes {options.minutes:g} chooses the number of steps: leave out one of it and --steps.")
+    return options.minutes or (None if counted or inherited else preset.minutes)
+
+
 def check_classes(store: Store, split: Split) -> None:
     """What no labelled case shows cannot be learnt, and a case in which nothing is drawn has no label."""
     if undrawn := [
@@ -138,6 +146,7 @@ def _begun_with(run: Run, asked: Options) -> Options:
         save_every=run.train.save_every,
         overrides=asked.overrides,  # compared by what they change
         method=asked.method if _is_method(run, asked.method, source) else source,
+        minutes=run.made_with.get("minutes"),
         seed=run.seed,
         teacher=_same_place(asked.teacher, run.made_with.get("teacher")),
         init=_same_place(asked.init, run.made_with.get("init")),

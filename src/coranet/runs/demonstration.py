@@ -60,6 +60,7 @@ def run_demo(demo: Demo, method: str, listeners: Sequence[Listener], say: Say, o
         say(f"{folder}: trained before; remove it to train again.")
         return folder
     options = Options(
+        preset="auto",
         method=method,
         steps=demo.steps,
         seed=demo.seed,

@@ -15,6 +15,7 @@ from coranet.engine.group import Group
 from coranet.engine.listeners.film import Film
 from coranet.engine.listeners.map_archive import MapArchive
 from coranet.engine.log import Listener
+from coranet.engine.pace import paced
 from coranet.engine.run import Run
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
@@ -118,6 +119,8 @@ def _train_in_group(
         if options.teacher is not None:
             heard = OtherLabels.read(options.teacher, store, run.split.unlabelled)
             say(f"Labels by others, of {len(heard.maps)} of {len(run.split.unlabelled)} unlabelled cases.")
+        if minutes := run.made_with.get("minutes"):
+            run = paced(run, store, device, minutes, group, heard.maps, say)
         trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out, group)), group, heard.maps)
         if options.init is not None:
             trainer.state.start_from(options.init, say)

@@ -5,6 +5,7 @@ Nothing heavy is imported here, so that help is shown at once.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,7 +15,7 @@ from coranet.flags import Flag
 
 TrackerName = Literal["tensorboard", "mlflow", "wandb"]
 """What `cli.tracking` has."""
-PresetName = Literal["auto", "paper", "acdc", "la", "released"]
+PresetName = Literal["auto", "quick", "paper", "acdc", "la", "released"]
 """What `runs.presets` has."""
 
 
@@ -22,9 +23,10 @@ PresetName = Literal["auto", "paper", "acdc", "la", "released"]
 class Shared:
     """What all runs of a comparison are told alike. None leaves the choice to the preset."""
 
-    preset: Annotated[PresetName | None, Flag(default="auto")] = None
-    """auto picks body, width, window and batch from data and device; paper is the paper's setting, acdc the same with the
-    paper's views for ACDC, la the field's for the left atrium, released that of the paper's released code."""
+    preset: Annotated[PresetName | None, Flag(default="auto; quick where there is no GPU")] = None
+    """auto picks body, width, window and batch from data and device; quick does so on a coarser grid, for ten minutes; paper
+    is the paper's setting, acdc the same with the paper's views for ACDC, la the field's for the left atrium, released that
+    of the paper's released code."""
     dims: Annotated[Literal[2, 3] | None, Flag(default="chosen from the data")] = None
     """Train on slices or on volumes."""
     net: Annotated[str | None, Flag("NAME", default="unet for slices, vnet for volumes")] = None
@@ -72,6 +74,8 @@ class Options(Shared):
     ] = None
     """One that `coranet methods` lists, or your own as ./mine.py:Mine. coranet:plus is CoraNet as it is today, coranet the
     paper's text; supervised trains on labels alone."""
+    minutes: Annotated[float | None, Flag("N", default="10 with the preset quick, else by steps")] = None
+    """Choose the steps so that training takes about so long on this machine, as measured before it begins."""
     seed: Annotated[int | None, Flag("S", default="0")] = None
     """One seed, one result."""
     init: Annotated[Path | None, Flag("RUN")] = None
@@ -85,6 +89,11 @@ class Options(Shared):
     are added to them. With --init the old run's split is kept, and the new run is held against the old one at the end."""
     trust: bool = False
     """Let the own method of a run that is continued run: a Python file in RUN. Not needed where --method names the same."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
+            raise InputError(f"--minutes {self.minutes:g}: give a positive number, such as 10.")
 
 
 WHERE = frozenset({"device", "cache", "max_gb", "threads", "trust"})

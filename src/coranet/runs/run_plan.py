@@ -17,7 +17,14 @@ from coranet.errors import InputError
 from coranet.methods import OwnFile, method_name, own_name, shipped_method
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
-from coranet.runs.admission import check_classes, check_hears, check_volumes, dims_asked, first_labels
+from coranet.runs.admission import (
+    check_classes,
+    check_hears,
+    check_volumes,
+    dims_asked,
+    first_labels,
+    minutes_asked,
+)
 from coranet.runs.inheritance import Heritage
 from coranet.runs.opened_store import OnProgress, Say, open_store
 from coranet.runs.options import Options
@@ -33,10 +40,18 @@ def make_run(
     say: Say = lambda message: None,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> tuple[Run, Store]:
-    """The run these options amount to, and the store it trains on."""
+    """The run these options amount to, and the store it trains on.
+
+    Where `made_with` has minutes, its steps are still to be measured (`engine.pace`).
+    """
     heritage = Heritage.of(options)
     options = heritage.completed() if heritage else options
-    preset, seed = find_preset(options.preset or "auto"), options.seed or 0
+    chosen = options.preset or ("quick" if device.type == "cpu" else "auto")
+    preset, seed = find_preset(chosen), options.seed or 0
+    minutes = minutes_asked(options, preset, inherited=bool(heritage and not heritage.fresh))
+    if options.preset is None and chosen == "quick":
+        long = f", for about {minutes:g} min (--minutes)" if minutes else ""
+        say(f"No GPU: taking --preset quick{long}, which brings large scans to a coarser grid; --preset auto does not.")
     inherited = heritage.preparation if heritage else None
     title = method_name(options.method or preset.method)
     own = OwnFile.read(*named) if (named := own_name(title)) else None
@@ -85,7 +100,7 @@ def make_run(
         run = heritage.passed_on(run)
         say(heritage.in_words(store))
     places = {"init": options.init, "labels": options.labels, "teacher": options.teacher}
-    asked: dict[str, object] = {"preset": options.preset or "auto", "labelled": options.labelled}
+    asked: dict[str, object] = {"preset": chosen, "labelled": options.labelled, "minutes": minutes}
     asked |= {name: str(place.resolve()) for name, place in places.items() if place}
     asked["threads"] = torch.get_num_threads() if device.type == "cpu" else None
     given = {name: value for name, value in asked.items() if value}

@@ -96,7 +96,8 @@ def advice(relabelling: float) -> str:
     """How a training that takes hours is made shorter."""
     fixed = f"; relabelling is {duration(relabelling)} of it, whatever --steps says" if relabelling else ""
     return (
-        "To shorten it, take a coarser grid (coranet prepare DATA --spacing X Y Z --out STORE, then train on STORE), a "
+        "To shorten it, say how long it may take (--minutes 10; --preset quick has a grid to match), or take a coarser grid "
+        "(coranet prepare DATA --spacing X Y Z --out STORE, then train on STORE), a "
         f"smaller --patch, fewer --steps, or fewer unlabelled cases (--split){fixed}."
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -26,6 +27,30 @@ def auto_preparation(extents: Extents, channels: Sequence[str], dims: int) -> Pr
     return replace(intensity, spacing=(x, y, z))
 
 
+QUICK = {2: 128**2, 3: 56**3}
+"""Voxels of a typical slice, or volume, that two cores learn from in minutes."""
+
+
+def quick_preparation(extents: Extents, channels: Sequence[str], dims: int) -> Preparation:
+    """As `auto` has them, on a grid that is coarse enough for a CPU: the finest axes are coarsened first."""
+    auto = auto_preparation(extents, channels, dims)
+    shape, spacing = extents.shapes.median, extents.spacings.median
+    stack = through_plane_axis(shape, spacing) if dims == 2 else None
+    axes = [axis for axis in range(3) if axis != stack and spacing[axis] > 0]
+
+    def points(least: float) -> float:
+        return math.prod(shape[axis] * spacing[axis] / max(spacing[axis], least) for axis in axes)
+
+    least = min((spacing[axis] for axis in axes), default=0.0)
+    if not axes or points(least) <= QUICK[dims]:
+        return auto
+    while points(least) > QUICK[dims]:
+        least *= 1.02
+    coarse = round(least, 3)
+    x, y, z = (coarse if axis in axes and spacing[axis] < coarse else auto.spacing[axis] for axis in range(3))
+    return replace(auto, spacing=(x, y, z))
+
+
 def paper_preparation(extents: Extents, channels: Sequence[str], dims: int) -> Preparation:
     """Slices: grey levels to [0, 1], 256 x 256. Volumes: as `auto` has them."""
     if dims == 3:
@@ -35,5 +60,5 @@ def paper_preparation(extents: Extents, channels: Sequence[str], dims: int) -> P
     return Preparation(intensity="minmax", size=(x, y, z), fit="resize")
 
 
-CHOICES: dict[str, Choose] = {"auto": auto_preparation, "paper": paper_preparation}
+CHOICES: dict[str, Choose] = {"auto": auto_preparation, "quick": quick_preparation, "paper": paper_preparation}
 """By the preset's name."""

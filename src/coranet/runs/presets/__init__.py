@@ -3,6 +3,8 @@
 auto      body, width, window, batch and steps from the data and the device; a rate that falls to zero, a Dice term
 beside the cross-entropy, gentle and upright views, labelled images at other grey levels, a watch over self-training. Chosen
 on development cases (docs/development.md). What to use on scans of one's own.
+quick     auto on a coarser grid and by smaller windows, with as many steps as ten minutes have on this machine. What is
+taken where there is no GPU and no preset is asked for.
 paper     section IV-A of Shi et al. (2021). On slices: U-Net of 64 channels, 256 x 256 pixels, 4 + 4 images a step, Adam
 at a constant 1e-3, cross-entropy alone, 30 + 100 epochs, wide views. On volumes: V-Net of 16 channels, windows of 96 x 96 x
 96 at random places and no other view, 30 + 200 epochs, 12 labelled volumes, windows 16 x 16 x 4 apart in the end.
@@ -19,13 +21,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coranet.data.grid import choose_dims
-from coranet.data.prepare.choices import Choose, auto_preparation, paper_preparation
+from coranet.data.prepare.choices import Choose, auto_preparation, paper_preparation, quick_preparation
 from coranet.engine.run import Run
 from coranet.errors import InputError, suggest
 from coranet.methods import DEFAULT, Method
 from coranet.runs.presets.auto import auto_run
 from coranet.runs.presets.field import la_run, released_run
 from coranet.runs.presets.paper import acdc_run, paper_run, parameter_note
+from coranet.runs.presets.quick import MINUTES, quick_run
 from coranet.runs.presets.scans import Scans, describe, typical
 
 __all__ = [
@@ -55,6 +58,8 @@ class Preset:
     """On volumes that are all labelled: how many labels are used."""
     val: int | None = None
     """Labelled cases kept out of training, where none are asked for; None leaves it to how many there are."""
+    minutes: float | None = None
+    """How long is trained, where that decides on the steps."""
 
 
 def find_preset(name: str) -> Preset:
@@ -66,6 +71,7 @@ def find_preset(name: str) -> Preset:
 
 PRESETS: dict[str, Preset] = {
     "auto": Preset(prepare=auto_preparation, run=auto_run, method=DEFAULT),
+    "quick": Preset(prepare=quick_preparation, run=quick_run, method=DEFAULT, minutes=MINUTES),
     "paper": Preset(prepare=paper_preparation, run=paper_run, method="coranet", labelled=12, val=0),
     "acdc": Preset(prepare=paper_preparation, run=acdc_run, method="coranet", dims=2, val=0),
     "la": Preset(prepare=auto_preparation, run=la_run, method="coranet", dims=3),

@@ -56,17 +56,16 @@ def auto_net(scans: Scans) -> Net:
     return Net(body=body, width=width, levels=levels, norm="batch" if flat else "instance")
 
 
-def auto_slices(scans: Scans, net: Net) -> Slices:
-    """The largest slice, up to what a device bears."""
-    height, width = scans.patch or (
-        min(-(-n // net.multiple) * net.multiple, 320 if scans.gpu else 256) for n in _largest_plane(scans)
-    )
+def auto_slices(scans: Scans, net: Net, most: int | None = None) -> Slices:
+    """The largest slice, up to what a device bears, or to so many pixels a side."""
+    most = most or (320 if scans.gpu else 256)
+    height, width = scans.patch or (min(-(-n // net.multiple) * net.multiple, most) for n in _largest_plane(scans))
     return Slices(axis=stack_axis(scans.store), size=(height, width))
 
 
-def auto_patches(scans: Scans, net: Net) -> Patches:
-    """The typical volume, its longest side shortened until a device bears it; one in three about an object."""
-    most = 96**3 if scans.gpu else 48**3
+def auto_patches(scans: Scans, net: Net, most: int | None = None) -> Patches:
+    """The typical volume, its longest side shortened to what a device bears or `most` says; one in three about an object."""
+    most = most or (96**3 if scans.gpu else 48**3)
     if scans.patch:
         x, y, z = scans.patch
     else:
