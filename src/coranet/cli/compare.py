@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,12 +15,15 @@ from coranet.errors import InputError
 from coranet.locks import owned
 from coranet.runs.cluster.cluster_options import ClusterOptions
 from coranet.runs.options import Options, Shared
+from coranet.runs.search.search_options import SearchOptions
 from coranet.signals import Interrupted
 
 if TYPE_CHECKING:
     from coranet.runs.comparison import Compare as Comparison
     from coranet.runs.comparison import Job
 
+
+_NOT_CHOSEN = "Scores are of test cases: whoever picks a row by them can no longer say how well it does on new scans."
 
 TaskName = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(optional)")]
 """The option `--task` of a verb whose runs can be tasks."""
@@ -53,6 +56,7 @@ class CompareVerb:
     """The row that the others are held against."""
     task: TaskName = None
     """Do this one run, named like its folder in DIR, and no table: what a task of --cluster does."""
+    sweep: Annotated[SearchOptions, FLAT] = SearchOptions()
     on: Annotated[ClusterOptions, FLAT] = ClusterOptions()
     options: Annotated[Shared, FLAT] = Shared()
 
@@ -63,15 +67,19 @@ class CompareVerb:
     def _compare(self) -> int:
         from coranet.cli.terminal.show import counting, say
         from coranet.runs import comparison, jobs
+        from coranet.runs.search.grids import crossed, in_words, read_axes
 
         options = Options(**vars(self.options))
         options = replace(options, preset=options.preset or "auto", classes=options.classes or "native")
+        rows = comparison.split_rows(self.methods)
+        if axes := read_axes(self.sweep.grid, options.overrides):
+            rows = crossed(rows, axes)
+        methods, notes = ",".join(rows), [f"Varied: {in_words(axes)}. {_NOT_CHOSEN}"] if axes else []
         if self.task is not None:
-            made = comparison.plan(self.data, self.out, self.methods, self.seeds, options)
+            made = comparison.plan(self.data, self.out, methods, self.seeds, options)
             return 1 if run_alone(made, made.job_of(self.task)) else 0
         if self.jobs < 1:
             raise InputError(f"--jobs {self.jobs}: at least one.")
-        rows = comparison.split_rows(self.methods)
         against = self.against or ("supervised" if "supervised" in rows else rows[0] if rows else "")
         if rows and against not in rows:
             raise InputError(f"--against {against}: is none of the rows {', '.join(rows)}.")
@@ -80,15 +88,15 @@ class CompareVerb:
 
             with fleet(self.out, self.on, GIVEN.get(), say) as tasks:
                 with owned(self.out), counting() as on_progress:
-                    made = comparison.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
+                    made = comparison.prepare(self.data, self.out, methods, self.seeds, options, say, on_progress)
                 errors = tasks.attempt_all(made)
                 with owned(self.out):
-                    return _conclude(made, against, errors)
+                    return _conclude(made, against, errors, notes)
         with owned(self.out):
             with counting() as on_progress:
-                made = comparison.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
+                made = comparison.prepare(self.data, self.out, methods, self.seeds, options, say, on_progress)
             errors = jobs.attempt_all(made, self.jobs, lambda job: run_alone(made, job), say)
-            return _conclude(made, against, errors)
+            return _conclude(made, against, errors, notes)
 
 
 def advice(out: Path, on: ClusterOptions, otherwise: str = ". Continue with the same command.") -> Callable[..., str]:
@@ -117,7 +125,7 @@ def run_alone(made: Comparison, job: Job) -> str | None:
     return error
 
 
-def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
+def _conclude(made: Comparison, against: str, errors: dict[str, str], notes: Sequence[str] = ()) -> int:
     """Table and page of the rows that did not fail, and 1 where one did."""
     from coranet.cli.terminal.show import say
     from coranet.report import standings, write_comparison, write_report
@@ -135,7 +143,7 @@ def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
             made.exam.images,
             made.exam.labels,
             title=f"{len(good)} methods on {made.data.resolve().name}",
-            notes=[f"{row} failed, {error}" for row, error in errors.items()],
+            notes=[*notes, *(f"{row} failed, {error}" for row, error in errors.items())],
             over_seeds=rows,
         )
         say(f"Every number: {made.out / 'table.csv'}. Pictures and details: {page}")

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
+from coranet.engine.codec import override
 from coranet.engine.log import Listener
+from coranet.engine.run import Run
 from coranet.errors import InputError, suggest
 from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
@@ -28,6 +30,9 @@ from coranet.runs.run_plan import make_run
 SETTINGS = "compare.json"
 """In the folder of a comparison: what all its runs share."""
 
+
+SECTIONS = ("method", "net", "optim", "train", "data")
+"""Parts of a run whose fields a row may set."""
 
 EXAM = "exam"
 """Beside it, where a store is compared on: what is scored, as files."""
@@ -67,7 +72,7 @@ class Compare:
     def options_of(self, job: Job) -> Options:
         """The shared ones, and the row's own."""
         method, own = parse_row(job.row)
-        fields = tuple((f"method.{name}", value) for name, value in own.items() if name != "classes")
+        fields = tuple((field_path(name), value) for name, value in own.items() if name != "classes")
         options = replace(self.options, method=method, seed=job.seed, overrides=(*self.options.overrides, *fields))
         match own.get("classes"):
             case None:
@@ -108,7 +113,9 @@ def prepare(
     compare = plan(data, out, methods, seeds, options)
     shared = tuple((path, value) for path, value in options.overrides if not path.startswith("method."))
     probe = replace(options, method="supervised", seed=0, overrides=shared)
-    _, store = make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
+    run, store = make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
+    for row in compare.rows:
+        check_row(row, run)
     _keep_settings(compare, store.fingerprint)
     exam = compare.exam
     write_patients(compare.out, exam.patients)
@@ -144,8 +151,11 @@ def run_name(row: str, seed: int) -> str:
 
 def split_rows(text: str) -> tuple[str, ...]:
     """`a,b[x=1;y=[2,3]]` at commas outside brackets; `all` is every method there is."""
-    if text.strip() == "all":
-        return tuple(METHODS)
+    return tuple(METHODS) if text.strip() == "all" else split_outside_brackets(text)
+
+
+def split_outside_brackets(text: str) -> tuple[str, ...]:
+    """At commas, but for those in brackets; nothing between two of them is left out."""
     parts, depth = [""], 0
     for sign in text:
         depth += (sign in "[{") - (sign in "]}")
@@ -168,6 +178,28 @@ def parse_row(row: str) -> tuple[str, dict[str, str]]:
             raise InputError(f"{row}: write {pair!r} as FIELD=VALUE.")
         settings[name.strip()] = value.strip()
     return method, settings
+
+
+def field_path(name: str) -> str:
+    """The field of a run that a row's setting names: its method's, unless it says whose."""
+    return name if name.partition(".")[0] in SECTIONS and "." in name else f"method.{name}"
+
+
+def check_row(row: str, run: Run) -> None:
+    """Refuse settings of a row that its method has not, or that this run could not have.
+
+    Raises:
+        InputError: says which row.
+    """
+    name, own = parse_row(row)
+    made = replace(run, method=find_method(name)())
+    try:
+        for setting, text in own.items():
+            if setting != "classes":
+                made = override(made, field_path(setting), text)
+        replace(made, method=run.method).check()  # whether a network fits the method is said by its own run
+    except InputError as error:
+        raise InputError(f"{row}: {error}") from error
 
 
 def _keep_settings(compare: Compare, fingerprint: str) -> None:

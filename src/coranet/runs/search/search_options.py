@@ -1,0 +1,22 @@
+"""What a person may say about a sweep over settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from coranet.errors import InputError
+from coranet.flags import Flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """Which settings are tried."""
+
+    grid: Annotated[tuple[tuple[str, str], ...], Flag("KEY=A,B", repeat=True)] = ()
+    """Values that a field of the run takes, such as net.width=16,32 or train.batch=[4,4],[8,8]. Each combination of all
+    grids is a row of its own. A field of a method is set where the method has it."""
+
+    def __post_init__(self) -> None:
+        if broken := [pair for pair in self.grid if len(pair) != 2]:
+            raise InputError(f"--grid {' '.join(broken[0])}: write it as KEY=A,B, such as net.width=16,32.")
