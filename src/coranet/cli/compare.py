@@ -67,19 +67,22 @@ class CompareVerb:
     def _compare(self) -> int:
         from coranet.cli.terminal.show import counting, say
         from coranet.runs import comparison, jobs
+        from coranet.runs.row_text import split_rows
         from coranet.runs.search.grids import crossed, in_words, read_axes
 
+        if self.jobs < 1:
+            raise InputError(f"--jobs {self.jobs}: at least one.")
         options = Options(**vars(self.options))
         options = replace(options, preset=options.preset or "auto", classes=options.classes or "native")
-        rows = comparison.split_rows(self.methods)
+        rows = split_rows(self.methods)
         if axes := read_axes(self.sweep.grid, options.overrides):
             rows = crossed(rows, axes)
+        if self.sweep.halving is not None:
+            return self._choose(rows, in_words(axes), options)
         methods, notes = ",".join(rows), [f"Varied: {in_words(axes)}. {_NOT_CHOSEN}"] if axes else []
         if self.task is not None:
             made = comparison.plan(self.data, self.out, methods, self.seeds, options)
             return 1 if run_alone(made, made.job_of(self.task)) else 0
-        if self.jobs < 1:
-            raise InputError(f"--jobs {self.jobs}: at least one.")
         against = self.against or ("supervised" if "supervised" in rows else rows[0] if rows else "")
         if rows and against not in rows:
             raise InputError(f"--against {against}: is none of the rows {', '.join(rows)}.")
@@ -97,6 +100,41 @@ class CompareVerb:
                 made = comparison.prepare(self.data, self.out, methods, self.seeds, options, say, on_progress)
             errors = jobs.attempt_all(made, self.jobs, lambda job: run_alone(made, job), say)
             return _conclude(made, against, errors, notes)
+
+    def _choose(self, rows: Sequence[str], varied: str, options: Options) -> int:
+        """One row by validation cases; then its test cases, and those of the row it is held against."""
+        from coranet.cli.terminal.show import counting, say
+        from coranet.runs import comparison, jobs
+        from coranet.runs.search.halving import Halving
+
+        if self.on.cluster is not None or self.task is not None:
+            raise InputError(
+                "--halving: waits for all runs of a rung, in one command. Use --jobs N in place of --cluster."
+            )
+        if "train.steps" in dict((*self.sweep.grid, *options.overrides)):
+            raise InputError("--halving: all runs are equally long. Give --steps in place of train.steps.")
+        halving = Halving.from_text(self.sweep.halving or "", options.steps)
+        if self.against is not None and self.against not in rows:
+            raise InputError(f"--against {self.against}: is none of the rows {', '.join(rows)}.")
+
+        def attempt(some: Comparison) -> dict[str, str]:
+            return jobs.attempt_all(some, self.jobs, lambda job: run_alone(some, job), say)
+
+        with owned(self.out):
+            plan = comparison.plan(self.data, self.out, ",".join(rows), self.seeds, options)
+            record = halving.record(plan, varied).begun(self.out)
+            with counting() as on_progress:
+                made = comparison.prepare(
+                    self.data, self.out, ",".join(rows), self.seeds, options, say, on_progress, choosing=True
+                )
+            record.write(self.out)
+            say(halving.in_words(len(rows), self.seeds))
+            record = halving.choose(made, record, attempt, say)
+            failed = {row: error for one in record.rounds for row, error in one["failed"].items()}
+            if record.chosen is None:
+                return _conclude(replace(made, rows=tuple(failed)), "", failed)
+            final = replace(made, rows=tuple(dict.fromkeys((self.against or record.chosen, record.chosen))))
+            return _conclude(final, final.rows[0], failed | attempt(final), record.notes())
 
 
 def advice(out: Path, on: ClusterOptions, otherwise: str = ". Continue with the same command.") -> Callable[..., str]:

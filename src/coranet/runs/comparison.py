@@ -6,33 +6,28 @@ Which runs there are, what they share and what they are scored on; `jobs.py` run
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
-from coranet.engine.codec import override
 from coranet.engine.log import Listener
-from coranet.engine.run import Run
 from coranet.errors import InputError, suggest
 from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
 from coranet.json_files import read_object
-from coranet.methods import METHODS, find_method
+from coranet.methods import find_method
 from coranet.runs.exam import Exam, find_exam, find_store_exam, write_store_exam
 from coranet.runs.machine.device import find_device
 from coranet.runs.opened_store import OnProgress, Say
 from coranet.runs.options import WHERE, Options
+from coranet.runs.row_text import check_row, field_path, parse_row, run_name, split_rows
 from coranet.runs.run_plan import make_run
 
 SETTINGS = "compare.json"
 """In the folder of a comparison: what all its runs share."""
 
-
-SECTIONS = ("method", "net", "optim", "train", "data")
-"""Parts of a run whose fields a row may set."""
 
 EXAM = "exam"
 """Beside it, where a store is compared on: what is scored, as files."""
@@ -59,6 +54,8 @@ class Compare:
     exam: Exam
     best: bool = False
     """Score the weights that did best on validation cases too, where there are some."""
+    until: int | None = None
+    """Pause after so many steps, and score no test case."""
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -103,9 +100,19 @@ class Compare:
 
 
 def prepare(
-    data: Path, out: Path, methods: str, seeds: int, options: Options, say: Say, on_progress: OnProgress
+    data: Path,
+    out: Path,
+    methods: str,
+    seeds: int,
+    options: Options,
+    say: Say,
+    on_progress: OnProgress,
+    *,
+    choosing: bool = False,
 ) -> Compare:
     """Check all that can be checked before anything is trained, and prepare the scans once for all runs.
+
+    `choosing` is for who wants to choose among rows by validation cases, which there have to be.
 
     Raises:
         InputError: an unknown method, no test case with a label, settings that differ from those the folder was begun with.
@@ -116,6 +123,8 @@ def prepare(
     run, store = make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
     for row in compare.rows:
         check_row(row, run)
+    if choosing:
+        _check_validation(run.split, compare)
     _keep_settings(compare, store.fingerprint)
     exam = compare.exam
     write_patients(compare.out, exam.patients)
@@ -144,62 +153,17 @@ def plan(data: Path, out: Path, methods: str, seeds: int, options: Options) -> C
     return compare
 
 
-def run_name(row: str, seed: int) -> str:
-    """The folder of a row's run."""
-    return f"{re.sub(r'[^A-Za-z0-9._=]+', '-', row).strip('-.')}-seed{seed}"
-
-
-def split_rows(text: str) -> tuple[str, ...]:
-    """`a,b[x=1;y=[2,3]]` at commas outside brackets; `all` is every method there is."""
-    return tuple(METHODS) if text.strip() == "all" else split_outside_brackets(text)
-
-
-def split_outside_brackets(text: str) -> tuple[str, ...]:
-    """At commas, but for those in brackets; nothing between two of them is left out."""
-    parts, depth = [""], 0
-    for sign in text:
-        depth += (sign in "[{") - (sign in "]}")
-        if sign == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return tuple(part.strip() for part in parts if part.strip())
-
-
-def parse_row(row: str) -> tuple[str, dict[str, str]]:
-    """A method's name and its settings: `coranet[regions=tta;beta=0.9]`; `classes=binary` is for the run."""
-    method, bracket, rest = row.partition("[")
-    if bracket and not rest.endswith("]"):
-        raise InputError(f"{row}: write settings of a method as NAME[FIELD=VALUE;FIELD=VALUE].")
-    settings = {}
-    for pair in filter(None, rest[:-1].split(";")):
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise InputError(f"{row}: write {pair!r} as FIELD=VALUE.")
-        settings[name.strip()] = value.strip()
-    return method, settings
-
-
-def field_path(name: str) -> str:
-    """The field of a run that a row's setting names: its method's, unless it says whose."""
-    return name if name.partition(".")[0] in SECTIONS and "." in name else f"method.{name}"
-
-
-def check_row(row: str, run: Run) -> None:
-    """Refuse settings of a row that its method has not, or that this run could not have.
-
-    Raises:
-        InputError: says which row.
-    """
-    name, own = parse_row(row)
-    made = replace(run, method=find_method(name)())
-    try:
-        for setting, text in own.items():
-            if setting != "classes":
-                made = override(made, field_path(setting), text)
-        replace(made, method=run.method).check()  # whether a network fits the method is said by its own run
-    except InputError as error:
-        raise InputError(f"{row}: {error}") from error
+def _check_validation(split: Split, compare: Compare) -> None:
+    if not split.val:
+        raise InputError(
+            f"{compare.data}: has no validation cases to choose by. Keep some labelled ones out of training with --val N, "
+            "or list them under val in the file of --split."
+        )
+    if set(split.val) & set(compare.exam.cases):
+        raise InputError(
+            f"{compare.data}: the cases to choose by would be those that are scored in the end. Give a split that lists "
+            "test cases too (--split)."
+        )
 
 
 def _keep_settings(compare: Compare, fingerprint: str) -> None:

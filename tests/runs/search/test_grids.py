@@ -8,7 +8,7 @@ import pytest
 
 from coranet.cli import main
 from coranet.errors import InputError
-from coranet.runs.comparison import run_name
+from coranet.runs.row_text import run_name
 from coranet.runs.search.grids import Axis, crossed, read_axes
 
 SETTINGS = ("net.levels=2", "train.checks=1", "train.watch=false")

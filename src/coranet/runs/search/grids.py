@@ -10,7 +10,7 @@ from typing import Any
 from coranet.engine.codec import override
 from coranet.errors import InputError
 from coranet.methods import find_method
-from coranet.runs.comparison import SECTIONS, field_path, parse_row, split_outside_brackets
+from coranet.runs.row_text import SECTIONS, field_path, parse_row, split_outside_brackets
 
 _METHOD = "method."
 

@@ -16,6 +16,9 @@ class SearchOptions:
     grid: Annotated[tuple[tuple[str, str], ...], Flag("KEY=A,B", repeat=True)] = ()
     """Values that a field of the run takes, such as net.width=16,32 or train.batch=[4,4],[8,8]. Each combination of all
     grids is a row of its own. A field of a method is set where the method has it."""
+    halving: Annotated[str | None, Flag("STEPS")] = None
+    """Stop rows early: after so many steps, such as 500,1000, the half that does better on validation cases goes on. Only
+    the row that is best at the end is scored on test cases, and that of --against. Needs --steps."""
 
     def __post_init__(self) -> None:
         if broken := [pair for pair in self.grid if len(pair) != 2]:
