@@ -21,6 +21,7 @@ from coranet.signals import Interrupted
 if TYPE_CHECKING:
     from coranet.runs.comparison import Compare as Comparison
     from coranet.runs.comparison import Job
+    from coranet.runs.search.grids import Axis
 
 
 _NOT_CHOSEN = "Scores are of test cases: whoever picks a row by them can no longer say how well it does on new scans."
@@ -75,10 +76,10 @@ class CompareVerb:
         options = Options(**vars(self.options))
         options = replace(options, preset=options.preset or "auto", classes=options.classes or "native")
         rows = split_rows(self.methods)
-        if axes := read_axes(self.sweep.grid, options.overrides):
-            rows = crossed(rows, axes)
-        if self.sweep.halving is not None:
-            return self._choose(rows, in_words(axes), options)
+        axes = read_axes(self.sweep.grid, options.overrides)
+        if self.sweep.halving is not None or self.sweep.search is not None:
+            return self._choose(rows, axes, options)
+        rows = crossed(rows, axes)
         methods, notes = ",".join(rows), [f"Varied: {in_words(axes)}. {_NOT_CHOSEN}"] if axes else []
         if self.task is not None:
             made = comparison.plan(self.data, self.out, methods, self.seeds, options)
@@ -101,35 +102,44 @@ class CompareVerb:
             errors = jobs.attempt_all(made, self.jobs, lambda job: run_alone(made, job), say)
             return _conclude(made, against, errors, notes)
 
-    def _choose(self, rows: Sequence[str], varied: str, options: Options) -> int:
+    def _choose(self, rows: Sequence[str], axes: Sequence[Axis], options: Options) -> int:
         """One row by validation cases; then its test cases, and those of the row it is held against."""
         from coranet.cli.terminal.show import counting, say
         from coranet.runs import comparison, jobs
+        from coranet.runs.search.grids import crossed, in_words
         from coranet.runs.search.halving import Halving
+        from coranet.runs.search.trials import Trials
 
         if self.on.cluster is not None or self.task is not None:
-            raise InputError(
-                "--halving: waits for all runs of a rung, in one command. Use --jobs N in place of --cluster."
-            )
+            raise InputError("--halving, --search: wait for runs in one command. Use --jobs N in place of --cluster.")
         if "train.steps" in dict((*self.sweep.grid, *options.overrides)):
-            raise InputError("--halving: all runs are equally long. Give --steps in place of train.steps.")
-        halving = Halving.from_text(self.sweep.halving or "", options.steps)
-        if self.against is not None and self.against not in rows:
-            raise InputError(f"--against {self.against}: is none of the rows {', '.join(rows)}.")
+            raise InputError("--halving, --search: all runs are equally long. Give --steps in place of train.steps.")
+        chooser: Halving | Trials
+        if self.sweep.search is not None:
+            chooser = Trials.of(self.sweep.search, options.steps, rows, axes)
+            tried = tuple(dict.fromkeys((*chooser.samples, *([self.against] if self.against else []))))
+        else:
+            chooser, tried = Halving.from_text(self.sweep.halving or "", options.steps), crossed(rows, axes)
+        if self.against is not None and self.against not in tried:
+            raise InputError(f"--against {self.against}: is none of the rows {', '.join(tried)}.")
 
         def attempt(some: Comparison) -> dict[str, str]:
             return jobs.attempt_all(some, self.jobs, lambda job: run_alone(some, job), say)
 
         with owned(self.out):
-            plan = comparison.plan(self.data, self.out, ",".join(rows), self.seeds, options)
-            record = halving.record(plan, varied).begun(self.out)
+            plan = comparison.plan(self.data, self.out, ",".join(tried), self.seeds, options)
+            record = chooser.record(plan, in_words(axes)).begun(self.out)
             with counting() as on_progress:
                 made = comparison.prepare(
-                    self.data, self.out, ",".join(rows), self.seeds, options, say, on_progress, choosing=True
+                    self.data, self.out, ",".join(tried), self.seeds, options, say, on_progress, choosing=True
                 )
             record.write(self.out)
-            say(halving.in_words(len(rows), self.seeds))
-            record = halving.choose(made, record, attempt, say)
+            say(chooser.in_words(made))
+            record = chooser.choose(made, record, attempt, say)
+            if self.sweep.search is not None:
+                from coranet.report.pictures.search_history import draw_search
+
+                draw_search(self.out / "search.png", record.rounds[-1]["trials"], record.rounds[-1]["importance"])
             failed = {row: error for one in record.rounds for row, error in one["failed"].items()}
             if record.chosen is None:
                 return _conclude(replace(made, rows=tuple(failed)), "", failed)

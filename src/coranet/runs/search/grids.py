@@ -63,15 +63,24 @@ def crossed(rows: Sequence[str], axes: Sequence[Axis]) -> tuple[str, ...]:
     Raises:
         InputError: an axis is of a field that no method has.
     """
-    own = {row: axes_of(row, axes) for row in rows}
-    if lost := [axis.path for axis in axes if not any(axis in some for some in own.values())]:
-        raise InputError(f"--grid {lost[0]}: none of {', '.join(rows)} has that field.")
     combined = (
         with_settings(row, {axis.path: value for axis, value in zip(some, values, strict=True)})
-        for row, some in own.items()
+        for row, some in shared_out(rows, axes).items()
         for values in product(*(axis.values for axis in some))
     )
     return tuple(dict.fromkeys(combined))
+
+
+def shared_out(rows: Sequence[str], axes: Sequence[Axis]) -> dict[str, tuple[Axis, ...]]:
+    """The axes that each row has.
+
+    Raises:
+        InputError: an axis is of a field that no method has.
+    """
+    own = {row: axes_of(row, axes) for row in rows}
+    if lost := [axis.path for axis in axes if not any(axis in some for some in own.values())]:
+        raise InputError(f"--grid {lost[0]}: none of {', '.join(rows)} has that field.")
+    return own
 
 
 def in_words(axes: Sequence[Axis]) -> str:

@@ -53,8 +53,9 @@ class Halving:
         gaps = [after - before for before, after in pairwise((0, *self.steps))]
         return seeds * sum(count * gap for count, gap in zip(self.counts(rows), gaps, strict=True))
 
-    def in_words(self, rows: int, seeds: int) -> str:
+    def in_words(self, compare: Compare) -> str:
         """The plan, before it begins."""
+        rows, seeds = len(compare.rows), compare.seeds
         climb = ", ".join(f"{count} to step {step}" for count, step in zip(self.counts(rows), self.steps, strict=True))
         whole = rows * seeds * self.steps[-1]
         return f"Halving: {climb}; {self.budget(rows, seeds)} steps at most, where all in full would take {whole}."

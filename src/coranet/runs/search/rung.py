@@ -57,20 +57,24 @@ class Rung(Compare):
 
     def validation_cases(self) -> dict[str, list[str]]:
         """Whom rows were judged by, for each seed: without a file of a split, each seed draws its own."""
-        return {
-            str(seed): list(read_object(file, "Start anew, in another --out")["split"]["val"])
+        files = {
+            str(seed): next((file for row in self.rows if (file := self._settings_of(row, seed)).exists()), None)
             for seed in range(self.seeds)
-            if (file := next((self.folder(Job(row, seed)) / "run.json" for row in self.rows), None)) and file.exists()
         }
+        way_out = "Start anew, in another --out"
+        return {seed: list(read_object(file, way_out)["split"]["val"]) for seed, file in files.items() if file}
+
+    def _settings_of(self, row: str, seed: int) -> Path:
+        return self.folder(Job(row, seed)) / "run.json"
 
 
 def ranked(dice: Mapping[str, Sequence[float]]) -> list[str]:
     """Rows, best first; of equals the one that was named first."""
-    return sorted(dice, key=lambda row: -_mean(dice[row]))
+    return sorted(dice, key=lambda row: -worth(dice[row]))
 
 
-def _mean(values: Sequence[float]) -> float:
-    """One that cannot be said counts as the worst."""
+def worth(values: Sequence[float]) -> float:
+    """The mean over seeds; one that cannot be said counts as the worst."""
     return found if values and not isnan(found := mean(values)) else -1.0
 
 

@@ -68,4 +68,6 @@ class SearchRecord:
             for one in self.rounds
         ]
         lines.append(f"Numbers are the Dice of validation cases, a seed each: {', '.join(cases)}.")
+        if self.how == "optuna":
+            lines.append("How trials did one after the other, and which field mattered: search.png, beside this page.")
         return [*lines, f"Chosen by these alone: {self.chosen}. No test case was looked at before."]
