@@ -51,8 +51,9 @@ from coranet.paper.reproduction import Reproduction, prepare
 from coranet.paper.settings import Setting
 from coranet.paper.tables import COSTS, TABLES
 from coranet.report.pictures.paint import Picture
-from coranet.runs.comparison import Job, run_name
+from coranet.runs.comparison import Job
 from coranet.runs.jobs import attempt
+from coranet.runs.row_text import run_name
 
 Array = NDArray[Any]
 STEPS = (2, 4, 6, 8, 10, 12)

@@ -26,8 +26,8 @@ from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_o
 from coranet.paper.table_text import read_table, table_markdown, table_rows, write_table
 from coranet.paper.tables import TABLES
 from coranet.report.numbers import failures
-from coranet.runs.comparison import parse_row, run_name, split_rows
 from coranet.runs.exam import find_exam
+from coranet.runs.row_text import parse_row, run_name, split_rows
 
 STAND_INS = ("sunnybrook", "acdc-lv", "acdc", "acdc-7", "acdc-peng", "la", "hippocampus")
 

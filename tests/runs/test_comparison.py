@@ -28,8 +28,9 @@ from coranet.evaluation.patients import read_patients, write_patients
 from coranet.methods import METHODS
 from coranet.report import seeds_text, standings
 from coranet.runs import comparison, jobs
-from coranet.runs.comparison import Job, parse_row, split_rows
+from coranet.runs.comparison import Job
 from coranet.runs.exam import find_exam, find_store_exam
+from coranet.runs.row_text import parse_row, split_rows
 from coranet.signals import Interrupted, deaf_children
 
 SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1", "train.watch=false")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,12 +15,16 @@ from coranet.errors import InputError
 from coranet.locks import owned
 from coranet.runs.cluster.cluster_options import ClusterOptions
 from coranet.runs.options import Options, Shared
+from coranet.runs.search.search_options import SearchOptions
 from coranet.signals import Interrupted
 
 if TYPE_CHECKING:
     from coranet.runs.comparison import Compare as Comparison
     from coranet.runs.comparison import Job
+    from coranet.runs.search.grids import Axis
 
+
+_NOT_CHOSEN = "Scores are of test cases: whoever picks a row by them can no longer say how well it does on new scans."
 
 TaskName = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(optional)")]
 """The option `--task` of a verb whose runs can be tasks."""
@@ -53,6 +57,7 @@ class CompareVerb:
     """The row that the others are held against."""
     task: TaskName = None
     """Do this one run, named like its folder in DIR, and no table: what a task of --cluster does."""
+    sweep: Annotated[SearchOptions, FLAT] = SearchOptions()
     on: Annotated[ClusterOptions, FLAT] = ClusterOptions()
     options: Annotated[Shared, FLAT] = Shared()
 
@@ -63,15 +68,22 @@ class CompareVerb:
     def _compare(self) -> int:
         from coranet.cli.terminal.show import counting, say
         from coranet.runs import comparison, jobs
+        from coranet.runs.row_text import split_rows
+        from coranet.runs.search.grids import crossed, in_words, read_axes
 
-        options = Options(**vars(self.options))
-        options = replace(options, preset=options.preset or "auto", classes=options.classes or "native")
-        if self.task is not None:
-            made = comparison.plan(self.data, self.out, self.methods, self.seeds, options)
-            return 1 if run_alone(made, made.job_of(self.task)) else 0
         if self.jobs < 1:
             raise InputError(f"--jobs {self.jobs}: at least one.")
-        rows = comparison.split_rows(self.methods)
+        options = Options(**vars(self.options))
+        options = replace(options, preset=options.preset or "auto", classes=options.classes or "native")
+        rows = split_rows(self.methods)
+        axes = read_axes(self.sweep.grid, options.overrides)
+        if self.sweep.halving is not None or self.sweep.search is not None:
+            return self._choose(rows, axes, options)
+        rows = crossed(rows, axes)
+        methods, notes = ",".join(rows), [f"Varied: {in_words(axes)}. {_NOT_CHOSEN}"] if axes else []
+        if self.task is not None:
+            made = comparison.plan(self.data, self.out, methods, self.seeds, options)
+            return 1 if run_alone(made, made.job_of(self.task)) else 0
         against = self.against or ("supervised" if "supervised" in rows else rows[0] if rows else "")
         if rows and against not in rows:
             raise InputError(f"--against {against}: is none of the rows {', '.join(rows)}.")
@@ -80,15 +92,59 @@ class CompareVerb:
 
             with fleet(self.out, self.on, GIVEN.get(), say) as tasks:
                 with owned(self.out), counting() as on_progress:
-                    made = comparison.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
+                    made = comparison.prepare(self.data, self.out, methods, self.seeds, options, say, on_progress)
                 errors = tasks.attempt_all(made)
                 with owned(self.out):
-                    return _conclude(made, against, errors)
+                    return _conclude(made, against, errors, notes)
         with owned(self.out):
             with counting() as on_progress:
-                made = comparison.prepare(self.data, self.out, self.methods, self.seeds, options, say, on_progress)
+                made = comparison.prepare(self.data, self.out, methods, self.seeds, options, say, on_progress)
             errors = jobs.attempt_all(made, self.jobs, lambda job: run_alone(made, job), say)
-            return _conclude(made, against, errors)
+            return _conclude(made, against, errors, notes)
+
+    def _choose(self, rows: Sequence[str], axes: Sequence[Axis], options: Options) -> int:
+        """One row by validation cases; then its test cases, and those of the row it is held against."""
+        from coranet.cli.terminal.show import counting, say
+        from coranet.runs import comparison, jobs
+        from coranet.runs.search.grids import crossed, in_words
+        from coranet.runs.search.halving import Halving
+        from coranet.runs.search.trials import Trials
+
+        if self.on.cluster is not None or self.task is not None:
+            raise InputError("--halving, --search: wait for runs in one command. Use --jobs N in place of --cluster.")
+        if "train.steps" in dict((*self.sweep.grid, *options.overrides)):
+            raise InputError("--halving, --search: all runs are equally long. Give --steps in place of train.steps.")
+        chooser: Halving | Trials
+        if self.sweep.search is not None:
+            chooser = Trials.of(self.sweep.search, options.steps, rows, axes)
+            tried = tuple(dict.fromkeys((*chooser.samples, *([self.against] if self.against else []))))
+        else:
+            chooser, tried = Halving.from_text(self.sweep.halving or "", options.steps), crossed(rows, axes)
+        if self.against is not None and self.against not in tried:
+            raise InputError(f"--against {self.against}: is none of the rows {', '.join(tried)}.")
+
+        def attempt(some: Comparison) -> dict[str, str]:
+            return jobs.attempt_all(some, self.jobs, lambda job: run_alone(some, job), say)
+
+        with owned(self.out):
+            plan = comparison.plan(self.data, self.out, ",".join(tried), self.seeds, options)
+            record = chooser.record(plan, in_words(axes)).begun(self.out)
+            with counting() as on_progress:
+                made = comparison.prepare(
+                    self.data, self.out, ",".join(tried), self.seeds, options, say, on_progress, choosing=True
+                )
+            record.write(self.out)
+            say(chooser.in_words(made))
+            record = chooser.choose(made, record, attempt, say)
+            if self.sweep.search is not None:
+                from coranet.report.pictures.search_history import draw_search
+
+                draw_search(self.out / "search.png", record.rounds[-1]["trials"], record.rounds[-1]["importance"])
+            failed = {row: error for one in record.rounds for row, error in one["failed"].items()}
+            if record.chosen is None:
+                return _conclude(replace(made, rows=tuple(failed)), "", failed)
+            final = replace(made, rows=tuple(dict.fromkeys((self.against or record.chosen, record.chosen))))
+            return _conclude(final, final.rows[0], failed | attempt(final), record.notes())
 
 
 def advice(out: Path, on: ClusterOptions, otherwise: str = ". Continue with the same command.") -> Callable[..., str]:
@@ -117,7 +173,7 @@ def run_alone(made: Comparison, job: Job) -> str | None:
     return error
 
 
-def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
+def _conclude(made: Comparison, against: str, errors: dict[str, str], notes: Sequence[str] = ()) -> int:
     """Table and page of the rows that did not fail, and 1 where one did."""
     from coranet.cli.terminal.show import say
     from coranet.report import standings, write_comparison, write_report
@@ -135,7 +191,7 @@ def _conclude(made: Comparison, against: str, errors: dict[str, str]) -> int:
             made.exam.images,
             made.exam.labels,
             title=f"{len(good)} methods on {made.data.resolve().name}",
-            notes=[f"{row} failed, {error}" for row, error in errors.items()],
+            notes=[*notes, *(f"{row} failed, {error}" for row, error in errors.items())],
             over_seeds=rows,
         )
         say(f"Every number: {made.out / 'table.csv'}. Pictures and details: {page}")

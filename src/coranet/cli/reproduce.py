@@ -114,7 +114,7 @@ class ReproduceVerb:
 
     def _make(self) -> int:
         from coranet.paper.reproduction import NAMES, Reproduction, cells_of, only_methods, sets_for
-        from coranet.runs.comparison import split_rows
+        from coranet.runs.row_text import split_rows
 
         names = NAMES if self.name == "all" else (self.name,)
         if not set(names) <= set(NAMES):

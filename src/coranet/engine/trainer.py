@@ -61,7 +61,7 @@ class Trainer:
         self.forecast = Forecast(self.setup.timeline, Prices(steps={}), run.train.checks)
         self.val: dict[str, float] | None = None
         """The Dice of validation cases when they were last scored."""
-        self.saved = time.monotonic()
+        self.saved, self.until = time.monotonic(), run.train.steps
         self.stop_signal: int | None = None
 
     def begin(self) -> None:
@@ -83,15 +83,22 @@ class Trainer:
 
     # The loop
 
-    def fit(self) -> None:
-        """Train to the end, or until someone asks to stop."""
+    def fit(self, until: int | None = None) -> None:
+        """Train to the end, or until someone asks to stop.
+
+        Args:
+            until: pause after so many steps instead. Validation cases are scored there, and training that is resumed goes on
+                as if it had never paused.
+        """
+        self.until = min(until or self.run.train.steps, self.run.train.steps)
         what = f"steps of {sum(self.run.train.batch)} windows of {' x '.join(map(str, self.run.data.window.size))}"
         with memory_for(
             what, "Lower --patch, train.batch or net.width (--set train.batch=[2,2]); what was saved is whole."
         ):
             self._announce()
             self._loop()
-            self._conclude()
+            if self.state.done == self.run.train.steps:
+                self._conclude()
 
     def _announce(self) -> None:
         prices = estimate_prices(self.setup, self.state.done)
@@ -111,7 +118,7 @@ class Trainer:
         state, self.clock, self.saved = self.state, Clock(), time.monotonic()
         self.forecast.begin()
         with stop_requests(lambda signum: setattr(self, "stop_signal", signum)):
-            while state.done < self.run.train.steps:
+            while state.done < self.until:
                 stretch = next(s for s in self.timeline if s.start <= state.done < s.stop)
                 if self.watch and state.done == self.watch.last.stop and not state.fell_back:
                     self.watch.begin(state)
@@ -188,8 +195,9 @@ class Trainer:
         train, done = self.run.train, self.state.done
         last = done == train.steps
         check = last or done % max(train.steps // max(train.checks, 1), 1) == 0
-        if check or done % train.log_every == 0:
-            self._log(stretch, check=check)
+        score = check or done == self.until
+        if score or done % train.log_every == 0:
+            self._log(stretch, check=score)
         if check:
             looked = Check(step=done, pool=self.setup.shown, predictor=self.setup.predictor())
             with self.forecast.timing("look"):

@@ -31,6 +31,7 @@ from coranet.runs import comparison
 from coranet.runs.comparison import Compare, Job
 from coranet.runs.opened_store import OnProgress, Say
 from coranet.runs.options import Options
+from coranet.runs.row_text import parse_row
 
 DATA = "CORANET_DATA"
 """The environment variable that says where sets are, where `--data` does not."""
@@ -128,7 +129,7 @@ def only_methods(cells: Mapping[str, Cells], wanted: Sequence[str]) -> dict[str,
 
 def _parsed(row: str) -> tuple[str, frozenset[tuple[str, str]]]:
     """A row's method and settings, in whatever order they are named."""
-    method, own = comparison.parse_row(row)
+    method, own = parse_row(row)
     return method, frozenset(own.items())
 
 

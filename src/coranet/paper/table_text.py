@@ -21,7 +21,7 @@ from coranet.report.markup import element
 from coranet.report.markup import table as markup_table
 from coranet.report.numbers import FACTS, NOTHING, WORK, TableRow, csv_text, failures, markdown, p_value
 from coranet.report.run_files import patients_of, read_scored
-from coranet.runs.comparison import run_name
+from coranet.runs.row_text import run_name
 
 MISSING = "missing"
 PUBLISHED = (

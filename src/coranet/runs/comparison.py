@@ -6,7 +6,6 @@ Which runs there are, what they share and what they are scored on; `jobs.py` run
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +17,12 @@ from coranet.errors import InputError, suggest
 from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
 from coranet.json_files import read_object
-from coranet.methods import METHODS, find_method
+from coranet.methods import find_method
 from coranet.runs.exam import Exam, find_exam, find_store_exam, write_store_exam
 from coranet.runs.machine.device import find_device
 from coranet.runs.opened_store import OnProgress, Say
 from coranet.runs.options import WHERE, Options
+from coranet.runs.row_text import check_row, field_path, parse_row, run_name, split_rows
 from coranet.runs.run_plan import make_run
 
 SETTINGS = "compare.json"
@@ -54,6 +54,8 @@ class Compare:
     exam: Exam
     best: bool = False
     """Score the weights that did best on validation cases too, where there are some."""
+    until: int | None = None
+    """Pause after so many steps, and score no test case."""
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -67,7 +69,7 @@ class Compare:
     def options_of(self, job: Job) -> Options:
         """The shared ones, and the row's own."""
         method, own = parse_row(job.row)
-        fields = tuple((f"method.{name}", value) for name, value in own.items() if name != "classes")
+        fields = tuple((field_path(name), value) for name, value in own.items() if name != "classes")
         options = replace(self.options, method=method, seed=job.seed, overrides=(*self.options.overrides, *fields))
         match own.get("classes"):
             case None:
@@ -98,9 +100,19 @@ class Compare:
 
 
 def prepare(
-    data: Path, out: Path, methods: str, seeds: int, options: Options, say: Say, on_progress: OnProgress
+    data: Path,
+    out: Path,
+    methods: str,
+    seeds: int,
+    options: Options,
+    say: Say,
+    on_progress: OnProgress,
+    *,
+    choosing: bool = False,
 ) -> Compare:
     """Check all that can be checked before anything is trained, and prepare the scans once for all runs.
+
+    `choosing` is for who wants to choose among rows by validation cases, which there have to be.
 
     Raises:
         InputError: an unknown method, no test case with a label, settings that differ from those the folder was begun with.
@@ -108,7 +120,11 @@ def prepare(
     compare = plan(data, out, methods, seeds, options)
     shared = tuple((path, value) for path, value in options.overrides if not path.startswith("method."))
     probe = replace(options, method="supervised", seed=0, overrides=shared)
-    _, store = make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
+    run, store = make_run(data, probe, find_device(options.device), say=say, on_progress=on_progress)
+    for row in compare.rows:
+        check_row(row, run)
+    if choosing:
+        _check_validation(run.split, compare)
     _keep_settings(compare, store.fingerprint)
     exam = compare.exam
     write_patients(compare.out, exam.patients)
@@ -137,37 +153,17 @@ def plan(data: Path, out: Path, methods: str, seeds: int, options: Options) -> C
     return compare
 
 
-def run_name(row: str, seed: int) -> str:
-    """The folder of a row's run."""
-    return f"{re.sub(r'[^A-Za-z0-9._=]+', '-', row).strip('-.')}-seed{seed}"
-
-
-def split_rows(text: str) -> tuple[str, ...]:
-    """`a,b[x=1;y=[2,3]]` at commas outside brackets; `all` is every method there is."""
-    if text.strip() == "all":
-        return tuple(METHODS)
-    parts, depth = [""], 0
-    for sign in text:
-        depth += (sign in "[{") - (sign in "]}")
-        if sign == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return tuple(part.strip() for part in parts if part.strip())
-
-
-def parse_row(row: str) -> tuple[str, dict[str, str]]:
-    """A method's name and its settings: `coranet[regions=tta;beta=0.9]`; `classes=binary` is for the run."""
-    method, bracket, rest = row.partition("[")
-    if bracket and not rest.endswith("]"):
-        raise InputError(f"{row}: write settings of a method as NAME[FIELD=VALUE;FIELD=VALUE].")
-    settings = {}
-    for pair in filter(None, rest[:-1].split(";")):
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise InputError(f"{row}: write {pair!r} as FIELD=VALUE.")
-        settings[name.strip()] = value.strip()
-    return method, settings
+def _check_validation(split: Split, compare: Compare) -> None:
+    if not split.val:
+        raise InputError(
+            f"{compare.data}: has no validation cases to choose by. Keep some labelled ones out of training with --val N, "
+            "or list them under val in the file of --split."
+        )
+    if set(split.val) & set(compare.exam.cases):
+        raise InputError(
+            f"{compare.data}: the cases to choose by would be those that are scored in the end. Give a split that lists "
+            "test cases too (--split)."
+        )
 
 
 def _keep_settings(compare: Compare, fingerprint: str) -> None:

@@ -69,6 +69,7 @@ def attempt(
 ) -> str | None:
     """Train, predict and score; returns the error in one line where it failed, which its folder keeps too.
 
+    Where the comparison pauses at a step, it trains up to there and no more.
     Nobody else does the same run meanwhile, and what another process has finished is not done again.
     """
     folder = compare.folder(job)
@@ -97,10 +98,13 @@ def _run(compare: Compare, job: Job, listeners: Sequence[Listener], say: Say, on
         folder,
         options,
         resume=begun,
+        until=compare.until,
         listeners=(*compare.listeners_of(job), *listeners),
         say=say,
         on_progress=on_progress,
     )
+    if compare.until is not None:
+        return
     with stopping_at_once():
         _score(compare, job, on_progress)
 

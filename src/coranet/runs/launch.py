@@ -38,6 +38,7 @@ def train(
     options: Options | None = None,
     *,
     resume: bool = False,
+    until: int | None = None,
     listeners: Sequence[Listener] = (),
     say: Say = lambda message: None,
     on_progress: OnProgress = lambda what, done, total: None,
@@ -49,6 +50,7 @@ def train(
         out: the run folder; it must not hold a run yet, unless that one is continued.
         options: everything else.
         resume: continue the run in `out` from its newest state.
+        until: pause after so many steps; resume it to go on.
         listeners: who hears what happens.
         say: who is told in words what was chosen.
         on_progress: who is told how far reading and preparing have come.
@@ -56,13 +58,13 @@ def train(
     data, out, options = Path(data), Path(out), options or Options()
     with Group.joined(find_device(options.device)) as group:
         if not group.leads:  # the first process owns the folder, and speaks for all
-            _train_in_group(data, out, options, resume, group)
+            _train_in_group(data, out, options, resume, until, group)
             return out
         check = _check_begun if resume else check_free
         check(out)
         with owned(out):
             check(out)  # once more: another process may have just ended there
-            _train_in_group(data, out, options, resume, group, listeners, say, on_progress)
+            _train_in_group(data, out, options, resume, until, group, listeners, say, on_progress)
     return out
 
 
@@ -78,6 +80,7 @@ def _train_in_group(
     out: Path,
     options: Options,
     resume: bool,
+    until: int | None,
     group: Group,
     listeners: Sequence[Listener] = (),
     say: Say = lambda message: None,
@@ -131,8 +134,8 @@ def _train_in_group(
                 heard.write(out)
             trainer.begin()
             trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
-    trainer.fit()
-    if not group.leads:
+    trainer.fit(until)
+    if not group.leads or trainer.state.done < run.train.steps:
         return
     fit_on_validation(trainer.run, store, trainer.setup.predictor(), device, out)
     if labels := run.made_with.get("labels"):

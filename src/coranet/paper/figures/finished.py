@@ -12,7 +12,8 @@ from coranet.paper.figure_list import Needs
 from coranet.paper.sets import SETS
 from coranet.paper.settings import ROLES, Setting
 from coranet.report.run_files import read_json
-from coranet.runs.comparison import SETTINGS, run_name
+from coranet.runs.comparison import SETTINGS
+from coranet.runs.row_text import run_name
 
 Left = Literal["maps", "predictions", "pseudo_labels.json"]
 """The folder, or the file, of a run that a figure is made of."""

@@ -9,7 +9,7 @@ from statistics import mean
 from coranet.paper.pages.origin import origin_of
 from coranet.report.numbers import WORK, markdown
 from coranet.report.seeds import Standing, comparison_text, standings
-from coranet.runs.comparison import run_name
+from coranet.runs.row_text import run_name
 
 SEEDS = {"phantom": 3, "acdc": 1, "dan": 8, "sassnet": 3}
 """Of each ranking; the last two take a method apart."""
