@@ -13,9 +13,9 @@ import coranet
 from coranet.data.datasets.phantom import Phantom, write_folder
 from coranet.data.readers import nifti
 from coranet.engine import checkpoint
-from coranet.engine.estimate import estimate_prices
 from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
+from coranet.engine.timing.estimate import estimate_prices
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
 from coranet.feed.windows import Patches, Slices

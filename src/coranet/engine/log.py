@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from coranet.data.store import Store
-from coranet.engine.forecast import Forecast
 from coranet.engine.prediction.predictor import Predictor
 from coranet.engine.run import Run
+from coranet.engine.timing.forecast import Forecast
 from coranet.errors import DivergenceError, InputError
 from coranet.feed.pools import CaseMemory, Pool
 from coranet.files import write_atomically

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from coranet.data.store import Store
 from coranet.engine.checkpoint import Say, warn
-from coranet.engine.estimate import estimate_prices
-from coranet.engine.forecast import Forecast, Prices
 from coranet.engine.group import ALONE, Group
 from coranet.engine.log import Check, Clock, FallBack, Journal, Listener, Outcome, Plan, Record, Refresh
 from coranet.engine.optimizers import rate
@@ -26,6 +24,8 @@ from coranet.engine.setup import Setup
 from coranet.engine.state import State
 from coranet.engine.step import Captured, Updates
 from coranet.engine.timeline import Stretch
+from coranet.engine.timing.estimate import estimate_prices
+from coranet.engine.timing.forecast import Forecast, Prices
 from coranet.engine.watch import Watch
 from coranet.feed.batches import mix
 from coranet.nets import count_parameters

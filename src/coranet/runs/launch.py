@@ -15,8 +15,8 @@ from coranet.engine.group import Group
 from coranet.engine.listeners.film import Film
 from coranet.engine.listeners.map_archive import MapArchive
 from coranet.engine.log import Listener
-from coranet.engine.pace import paced
 from coranet.engine.run import Run
+from coranet.engine.timing.pace import paced
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
 from coranet.files import write_atomically

@@ -5,10 +5,10 @@ import pytest
 import coranet
 from coranet.cli import main
 from coranet.cli.terminal.display import TrainingDisplay
-from coranet.engine.forecast import Forecast, Prices
 from coranet.engine.log import Outcome, Plan, Record
 from coranet.engine.prediction.predictor import Predictor
 from coranet.engine.timeline import Stretch
+from coranet.engine.timing.forecast import Forecast, Prices
 from coranet.types import Phase
 
 TIMELINE = (

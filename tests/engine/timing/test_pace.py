@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from coranet.engine import pace
-from coranet.engine.forecast import Prices
 from coranet.engine.group import Group
-from coranet.engine.pace import FEWEST, fit_steps, paced
 from coranet.engine.run import Run, Train
 from coranet.engine.timeline import lay_out
+from coranet.engine.timing.forecast import Prices
+from coranet.engine.timing.pace import FEWEST, fit_steps, paced
 from coranet.errors import InputError
 from coranet.methods.coranet import CoraNet
 from coranet.runs.launch import train

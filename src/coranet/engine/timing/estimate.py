@@ -11,11 +11,11 @@ from statistics import median
 
 import torch
 
-from coranet.engine.forecast import Prices
 from coranet.engine.optimizers import make_optimizers, rate
 from coranet.engine.setup import Setup
 from coranet.engine.step import WARM_UP, Captured, Updates
 from coranet.engine.timeline import Stretch
+from coranet.engine.timing.forecast import Prices
 from coranet.engine.watch import Watch
 from coranet.feed.pools import CaseMemory, Pool
 from coranet.ops.space.warp import cut

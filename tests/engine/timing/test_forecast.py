@@ -2,8 +2,8 @@
 
 import pytest
 
-from coranet.engine.forecast import Forecast, Prices
 from coranet.engine.timeline import Stretch
+from coranet.engine.timing.forecast import Forecast, Prices
 from coranet.types import Phase
 
 PRETRAIN = Stretch(Phase(name="pretrain", epochs=1), 0, 40, None)

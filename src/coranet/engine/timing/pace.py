@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 
 from coranet.data.store import Store
-from coranet.engine.estimate import estimate_prices
-from coranet.engine.forecast import Forecast, Prices
 from coranet.engine.group import ALONE, Group
 from coranet.engine.run import Run, Train
 from coranet.engine.setup import Setup
 from coranet.engine.timeline import lay_out
+from coranet.engine.timing.estimate import estimate_prices
+from coranet.engine.timing.forecast import Forecast, Prices
 from coranet.types import Phase
 
 SHARE = 0.1
