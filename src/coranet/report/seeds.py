@@ -153,4 +153,4 @@ def _over_seeds(scores: Sequence[Scores], metric: str) -> dict[str, float]:
 
 def _short(value: float, digits: int) -> float | str:
     """Rounded, and a whole number as such; nothing where no log says it."""
-    return "" if isnan(value) else int(value) if value.is_integer() else round(value, digits)
+    return "" if isnan(value) else int(value) if float(value).is_integer() else round(value, digits)
