@@ -85,7 +85,13 @@ def _report_on_comparison(found: ComparisonFolder, request: ReportRequest) -> tu
     notes = [f"{row} failed, {error}" for row, error in found.errors.items()]
     if found.unfinished:
         listed = ", ".join(folder.name for folder in found.unfinished)
-        notes.append(f"Not finished yet: {listed}. The command that began them, given again, continues them.")
+        if (found.folder / "search.json").exists():
+            why = (
+                "A search stops early what does worse on validation cases: search.json says which, and on which cases."
+            )
+        else:
+            why = "The command that began them, given again, continues them."
+        notes.append(f"Not finished yet: {listed}. {why}")
     named = found.folder.resolve().name
     title = f"{named}: {len(runs)} methods on {(scans_of(found.folder) or sources[-1]).name}"
     notes += _lacks(runs, images)

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from coranet.cli import main
 from coranet.errors import InputError
 from coranet.runs.comparison import Job
 from coranet.runs.launch import train
@@ -81,6 +82,10 @@ def test_again_nothing_is_trained_and_another_search_is_refused(halved, capsys):
     assert code == 0, printed
     assert (out / "search.json").read_bytes() == kept
     assert {file: file.read_bytes() for file in out.glob("*/log.jsonl")} == logs
+    with pytest.raises(SystemExit) as caught:
+        main(["report", str(out)])
+    assert caught.value.code == 0
+    assert "A search stops early what does worse on validation cases" in (out / "report.html").read_text()
     code, printed = compare(capsys, *arguments, "--halving", "1,3")
     assert code == 1
     assert "was begun with another search" in " ".join(printed.split())

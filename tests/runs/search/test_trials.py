@@ -44,6 +44,8 @@ def test_what_cannot_be_searched_is_refused(monkeypatch):
     for count, steps, message in ((4, 10, "there are 4 combinations"), (0, 10, "at least one"), (2, None, "--steps")):
         with pytest.raises(InputError, match=message):
             Trials.of(count, steps, ["supervised"], axes)
+    with pytest.raises(InputError, match="there is nothing to search"):
+        Trials.of(2, 10, ["supervised"], ())
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(InputError, match=r"pip install 'coranet\[search\]'"):
         Trials.of(2, 10, ["supervised"], axes)

@@ -45,6 +45,8 @@ class Trials:
             raise InputError("--search: say how long a whole run is, with --steps.")
         own = shared_out(rows, axes)
         size = sum(prod(len(axis.values) for axis in some) for some in own.values())
+        if size < 2:
+            raise InputError(f"--search {count}: there is nothing to search. Name values with --grid KEY=A,B.")
         if not 1 <= count < size:
             raise InputError(
                 f"--search {count}: there are {size} combinations. Try fewer, at least one; --halving tries them all."
