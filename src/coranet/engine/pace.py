@@ -44,7 +44,8 @@ def paced(
     Fields that a person has set are named in `keep`, as `train.checks` is, and stay as they are.
     """
     setup = Setup.of(run, store, device, group, voices)
-    prices = _agreed(estimate_prices(setup, captured=True), group)
+    with setup.memory():
+        prices = _agreed(estimate_prices(setup, captured=True), group)
     train = fit_steps(run.train, run.method.phases, setup.epoch, prices, 60 * minutes, keep)
     seconds = _lasts(train, run.method.phases, setup.epoch, prices)
     words = f"As measured now, {train.steps} steps take about {seconds / 60:.3g} minutes"

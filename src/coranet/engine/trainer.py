@@ -20,7 +20,6 @@ from coranet.engine.forecast import Forecast, Prices
 from coranet.engine.group import ALONE, Group
 from coranet.engine.log import Check, Clock, FallBack, Journal, Listener, Outcome, Plan, Record, Refresh
 from coranet.engine.optimizers import rate
-from coranet.engine.out_of_memory import memory_for
 from coranet.engine.run import Run
 from coranet.engine.setup import Setup
 from coranet.engine.state import State
@@ -85,10 +84,7 @@ class Trainer:
 
     def fit(self) -> None:
         """Train to the end, or until someone asks to stop."""
-        what = f"steps of {sum(self.run.train.batch)} windows of {' x '.join(map(str, self.run.data.window.size))}"
-        with memory_for(
-            what, "Lower --patch, train.batch or net.width (--set train.batch=[2,2]); what was saved is whole."
-        ):
+        with self.setup.memory():
             self._announce()
             self._loop()
             self._conclude()
