@@ -75,7 +75,7 @@ def test_names_with_spaces_and_letters_of_any_kind_and_links_are_read(scans: Pat
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (("--preset", "nothing"), "--preset nothing: no such preset. There are: auto, paper, pancreas-2d"),
+        (("--preset", "nothing"), "--preset nothing: no such preset. There are: auto, quick, paper, pancreas-2d"),
         (("--dataset", "nothing"), "no such dataset"),
         (("--jobs", "0"), "--jobs 0: give 1 or more"),
         (("--crop", "box"), "crop=box and a crop box go together"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -111,6 +112,14 @@ class Setup:
     def progress(self, step: int, stretch: Stretch) -> Progress:
         """Where a step stands."""
         return progress(step, self.run.train.steps, self.epoch, stretch, self.device)
+
+    def memory(self) -> AbstractContextManager[None]:
+        """For steps: where it does not suffice, a person is told what to lower."""
+        train, window = self.run.train, self.run.data.window
+        return memory_for(
+            f"steps of {sum(train.batch)} windows of {' x '.join(map(str, window.size))}",
+            "Lower --patch, train.batch or net.width (--set train.batch=[2,2]); what was saved is whole.",
+        )
 
     def predictor(self) -> Predictor:
         """What the method would predict with right now."""

@@ -18,7 +18,6 @@ from coranet.engine.checkpoint import Say, warn
 from coranet.engine.group import ALONE, Group
 from coranet.engine.log import Check, Clock, FallBack, Journal, Listener, Outcome, Plan, Record, Refresh
 from coranet.engine.optimizers import rate
-from coranet.engine.out_of_memory import memory_for
 from coranet.engine.run import Run
 from coranet.engine.setup import Setup
 from coranet.engine.state import State
@@ -91,10 +90,7 @@ class Trainer:
                 as if it had never paused.
         """
         self.until = min(until or self.run.train.steps, self.run.train.steps)
-        what = f"steps of {sum(self.run.train.batch)} windows of {' x '.join(map(str, self.run.data.window.size))}"
-        with memory_for(
-            what, "Lower --patch, train.batch or net.width (--set train.batch=[2,2]); what was saved is whole."
-        ):
+        with self.setup.memory():
             self._announce()
             self._loop()
             if self.state.done == self.run.train.steps:

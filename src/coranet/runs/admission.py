@@ -42,7 +42,7 @@ def minutes_asked(options: Options, preset: Preset, *, inherited: bool) -> float
     """How long training may take; None where a number of steps is given, or taken over from another run."""
     counted = options.steps is not None or "train.steps" in dict(options.overrides)
     if options.minutes is not None and counted:
-        raise InputError(f"--minutes {options.minutes:g} chooses the number of steps: leave out one of it and --steps.")
+        raise InputError(f"--minutes {options.minutes:g} chooses the number of steps: give it or --steps, not both.")
     return options.minutes or (None if counted or inherited else preset.minutes)
 
 

@@ -123,7 +123,7 @@ def _train_in_group(
             heard = OtherLabels.read(options.teacher, store, run.split.unlabelled)
             say(f"Labels by others, of {len(heard.maps)} of {len(run.split.unlabelled)} unlabelled cases.")
         if minutes := run.made_with.get("minutes"):
-            run = paced(run, store, device, minutes, group, heard.maps, say)
+            run = paced(run, store, device, minutes, group, heard.maps, dict(options.overrides), say)
         trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out, group)), group, heard.maps)
         if options.init is not None:
             trainer.state.start_from(options.init, say)

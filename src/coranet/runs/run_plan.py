@@ -42,16 +42,13 @@ def make_run(
 ) -> tuple[Run, Store]:
     """The run these options amount to, and the store it trains on.
 
-    Where `made_with` has minutes, its steps are still to be measured (`engine.pace`).
+    Where `made_with` has minutes, its steps are still to be measured (`engine.timing.pace`).
     """
     heritage = Heritage.of(options)
     options = heritage.completed() if heritage else options
     chosen = options.preset or ("quick" if device.type == "cpu" else "auto")
     preset, seed = find_preset(chosen), options.seed or 0
     minutes = minutes_asked(options, preset, inherited=bool(heritage and not heritage.fresh))
-    if options.preset is None and chosen == "quick":
-        long = f", for about {minutes:g} min (--minutes)" if minutes else ""
-        say(f"No GPU: taking --preset quick{long}, which brings large scans to a coarser grid; --preset auto does not.")
     inherited = heritage.preparation if heritage else None
     title = method_name(options.method or preset.method)
     own = OwnFile.read(*named) if (named := own_name(title)) else None
@@ -123,6 +120,9 @@ def make_run(
         heritage.check(run)
     if run.net.monai:
         MakeNet(run.net, dims, run.data.channels, run.classes)()  # refused before anything is said of it
+    if options.preset is None and chosen == "quick":
+        long = f", for about {minutes:g} min (--minutes)" if minutes else ""
+        say(f"No GPU: taking --preset quick{long}, which brings large scans to a coarser grid; --preset auto does not.")
     say(_in_words(run, device))
     if options.preset == "paper":
         say(parameter_note(run))

@@ -53,6 +53,13 @@ def test_what_takes_longer_than_its_share_is_done_once():
     assert fitted.steps == pytest.approx((600 - 3 * 100) / (30 / 130 * 0.25 + 100 / 130 * 0.75), abs=2)
 
 
+def test_what_a_person_set_stays():
+    slow, asked = replace(CHEAP, relabel=9.0, score=11.0), Train(steps=1, checks=7, relabellings=8)
+    fitted = fit_steps(asked, CoraNet().phases, 1, slow, 600.0, keep=("train.checks", "train.relabellings"))
+    assert (fitted.checks, fitted.relabellings) == (7, 8)
+    assert fitted.steps < fit_steps(asked, CoraNet().phases, 1, slow, 600.0).steps
+
+
 def test_methods_without_maps_are_left_alone():
     assert fit_steps(Train(steps=1), PLAIN, 1, replace(CHEAP, relabel=100.0), 600.0).relabellings is None
 
@@ -76,7 +83,7 @@ def priced(monkeypatch):
 
 
 def test_a_run_of_minutes_is_frozen_and_continues_with_its_steps(scans, small, tmp_path, priced):
-    options = small(steps=None, minutes=0.25, val=1)
+    options = small(steps=None, minutes=0.25, val=1, overrides=(("train.relabellings", "4"),))
     heard = []
     train(scans, tmp_path / "run", options, say=heard.append)
     run = Run.read(tmp_path / "run")

@@ -7,7 +7,7 @@ written down: it is one frozen value like any other, and continues as it was beg
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -36,12 +36,17 @@ def paced(
     minutes: float,
     group: Group = ALONE,
     voices: Mapping[str, NDArray[np.uint8]] | None = None,
+    keep: Collection[str] = (),
     say: Callable[[str], None] = lambda message: None,
 ) -> Run:
-    """The run with as many steps as take so long on this machine, checks and relabelling counted."""
+    """The run with as many steps as take so long on this machine, checks and relabelling counted.
+
+    Fields that a person has set are named in `keep`, as `train.checks` is, and stay as they are.
+    """
     setup = Setup.of(run, store, device, group, voices)
-    prices = _agreed(estimate_prices(setup, captured=True), group)
-    train = fit_steps(run.train, run.method.phases, setup.epoch, prices, 60 * minutes)
+    with setup.memory():
+        prices = _agreed(estimate_prices(setup, captured=True), group)
+    train = fit_steps(run.train, run.method.phases, setup.epoch, prices, 60 * minutes, keep)
     seconds = _lasts(train, run.method.phases, setup.epoch, prices)
     words = f"As measured now, {train.steps} steps take about {seconds / 60:.3g} minutes"
     say(
@@ -52,13 +57,21 @@ def paced(
     return replace(run, train=train)
 
 
-def fit_steps(train: Train, phases: Sequence[Phase], epoch: int, prices: Prices, seconds: float) -> Train:
+def fit_steps(
+    train: Train,
+    phases: Sequence[Phase],
+    epoch: int,
+    prices: Prices,
+    seconds: float,
+    keep: Collection[str] = (),
+) -> Train:
     """As many steps as such work takes so many seconds for, with checks and relabellings that leave them the most of it."""
     check = prices.score + prices.look
     checks = min(train.checks, max(int(SHARE * seconds / check), 1)) if check else train.checks
     times = sum(phase.refresh_every is not None for phase in phases) * prices.relabel
     often = max(int(SHARE * seconds / times), 1) if times else None
-    fitted = replace(train, checks=checks, relabellings=often)
+    fitted = train if "train.checks" in keep else replace(train, checks=checks)
+    fitted = fitted if "train.relabellings" in keep else replace(fitted, relabellings=often)
     steps = bisect_right(
         range(1, MOST),
         seconds,
