@@ -90,9 +90,15 @@ def open_page(chromium, address, *, width=900, height=640):
 
 
 def open_case(page, name):
-    """Wait until it can be worked on."""
-    page.evaluate(f"location.hash = 'case={name}'")
-    until(page, f"window.review.info?.name === '{name}' && document.getElementById('piece').textContent !== ''")
+    """Wait until it can be worked on; asked for once more where the page was on its way to the next case by itself."""
+    ready = f"window.review.info?.name === '{name}' && document.getElementById('piece').textContent !== ''"
+    ends = time.monotonic() + PATIENCE / 1000
+    while not page.evaluate(ready):
+        assert time.monotonic() < ends, f"{name} did not open: {page.inner_text('#say')} {page.complaints}"
+        page.evaluate(f"location.hash = 'case={name}'")
+        asked = time.monotonic()
+        while not page.evaluate(ready) and time.monotonic() < asked + 5:
+            time.sleep(0.1)
 
 
 def until(page, condition, seconds=PATIENCE / 1000):
