@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from coranet.engine import pace
 from coranet.engine.group import Group
 from coranet.engine.run import Run, Train
 from coranet.engine.timeline import lay_out
+from coranet.engine.timing import pace
 from coranet.engine.timing.forecast import Prices
 from coranet.engine.timing.pace import FEWEST, fit_steps, paced
 from coranet.errors import InputError

@@ -63,6 +63,8 @@ def crossed(rows: Sequence[str], axes: Sequence[Axis]) -> tuple[str, ...]:
     Raises:
         InputError: an axis is of a field that no method has.
     """
+    if not axes or len(set(rows)) < len(rows):  # rows that are named twice are refused as such
+        return tuple(rows)
     combined = (
         with_settings(row, {axis.path: value for axis, value in zip(some, values, strict=True)})
         for row, some in shared_out(rows, axes).items()
