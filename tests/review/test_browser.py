@@ -84,7 +84,9 @@ def test_queue_jump_choose_draw_undo_save_reload_train_on(desk):
     assert np.array_equal(drawing(page), chosen)
     assert not np.array_equal(drawing(page), first) or note["changed"] == 0
     open_case(page, names[1])
-    keys(page, "a")  # what is said of the last case is soon followed by that it was the last
+    keys(page, "a")
+    saved(page, names[1])
+    assert page.inner_text("#say").endswith("Every case that is ready is done.")
     until(page, "document.getElementById('done').textContent === '2 of 2 done'")
     keys(page, "t")
     until(page, "document.getElementById('command').textContent.includes('--labels')")

@@ -47,9 +47,9 @@ function say(text, bad = false) {
 
 const attempt = (work) => Promise.resolve().then(work).catch((error) => say(error.message, true));
 
-function open(name) {
-  if (name) location.hash = `case=${encodeURIComponent(name)}`;
-  else { location.hash = ''; say('Every case that is ready is done.'); }
+function open(name, said = '') {
+  location.hash = name ? `case=${encodeURIComponent(name)}` : '';
+  if (said || !name) say(name ? said : `${said} Every case that is ready is done.`.trim());
 }
 
 function leave() {
@@ -58,9 +58,9 @@ function leave() {
 
 async function refresh() { queue.show(await readQueue()); }
 
-async function onSaved(name) {
+async function onSaved(name, status) {
   await refresh();
-  open(queue.next(name));
+  open(queue.next(name), `${name}: ${status}.`);
 }
 
 async function route() {

@@ -109,8 +109,7 @@ export class CaseView {
       return;
     }
     this.history = [];
-    this.say(`${info.name}: ${status}.`);
-    await this.onSaved(info.name);
+    await this.onSaved(info.name, status);
   }
 
   // As it was predicted, unless something was changed: then it is a correction.
