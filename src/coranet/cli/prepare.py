@@ -244,12 +244,7 @@ def _check_free(out: Path) -> None:
 
 def in_words(settings: Preparation) -> str:
     """What is done to a scan, in one sentence."""
-    kinds = " and ".join(settings.intensities or (settings.intensity,))
-    words = [f"Grey levels by {kinds}"]
-    if "window" in kinds:
-        words[0] += f" ({settings.window[0]:g} to {settings.window[1]:g})"
-    if settings.clip:
-        words[0] += f", clipped to {settings.clip[0]:g} to {settings.clip[1]:g}"
+    words = [_grey_levels(settings)]
     if any(settings.spacing):
         words.append(f"resampled to {_axes(settings.spacing)} mm by {settings.interpolation}")
     if settings.slice_spacing == "in_plane":
@@ -262,6 +257,13 @@ def in_words(settings: Preparation) -> str:
         how = "stretched" if settings.fit == "resize" else "cropped and padded"
         words.append(f"{how} to {_axes(settings.size)} voxels")
     return "; ".join(words)
+
+
+def _grey_levels(settings: Preparation) -> str:
+    kinds = " and ".join(settings.intensities or (settings.intensity,))
+    window = f" ({settings.window[0]:g} to {settings.window[1]:g})" if "window" in kinds else ""
+    clip = f", clipped to {settings.clip[0]:g} to {settings.clip[1]:g}" if settings.clip else ""
+    return f"Grey levels by {kinds}{window}{clip}"
 
 
 def _axes(values: tuple[float | None, ...]) -> str:

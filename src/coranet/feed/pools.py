@@ -5,7 +5,7 @@ Slices and volumes are one: a window says what an image is, and a pool holds the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -129,12 +129,7 @@ class Pool:
         names: list[str] = []
         kept: dict[str, list[Tensor]] = {kind: [] for kind in maps or {}}
         for name in (*cases, *partial):
-
-            def split(image: NDArray[Any], name: str = name) -> NDArray[Any]:
-                if name in partial and store.ignore is not None:
-                    return window.split_undrawn(image, store.label(name), store.ignore)
-                return window.split_unlabelled(image)
-
+            split = _splitter(store, window, name if name in partial else None)
             if labelled:
                 pixels, classes = window.split_labelled(store.image(name), store.label(name), store.ignore)
                 labels += room.place(classes)
@@ -150,6 +145,14 @@ class Pool:
         ignore = store.ignore if labelled and not store.partial.isdisjoint(cases) else None
         known = {kind: tuple(each) for kind, each in kept.items()}
         return cls(tuple(images), tuple(labels) if labelled else None, tuple(names), room.device, ignore, known)
+
+
+def _splitter(store: Store, window: Window, partial: str | None) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """How an unlabelled case is cut into images; one that is drawn in part, where nobody drew."""
+    if partial is None or store.ignore is None:
+        return window.split_unlabelled
+    label, ignore = store.label(partial), store.ignore
+    return lambda image: window.split_undrawn(image, label, ignore)
 
 
 def _places(label: Tensor, ignore: int | None) -> tuple[Tensor, ...]:

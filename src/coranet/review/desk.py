@@ -71,12 +71,16 @@ def serve(request: ReviewRequest, say: Callable[[str], None]) -> None:
         uvicorn.Server(settings).run(sockets=[listener])
 
 
-def _workshop(request: ReviewRequest, run: Run) -> Workshop:
-    predictions = request.predictions or request.out / "predictions"
+def _check_folders(request: ReviewRequest, predictions: Path) -> None:
     if request.predictions and not predictions.is_dir():
         raise InputError(f"{predictions}: does not exist. Leave out --predictions to have them made.")
     if (request.out / "imagesTr").exists():
         raise InputError(f"{request.out}: is a dataset, whose labels are not to be touched. Choose another --out.")
+
+
+def _workshop(request: ReviewRequest, run: Run) -> Workshop:
+    predictions = request.predictions or request.out / "predictions"
+    _check_folders(request, predictions)
     cases = list_scans(request.scans, request.out, run.data.channels)
     corrections = CorrectionsFolder(
         root=request.out,

@@ -109,6 +109,5 @@ def look_at(
             whole = here if whole is None else whole + here
             guess[place] = prediction.probabilities.argmax(dim=1).to(torch.uint8).cpu().numpy()
         assert whole is not None
-        objects = range(1, len(store.classes))
-        dice = tuple(count(guess == k, truth.numpy() == k).dsc for k in objects)
+        dice = tuple(count(guess == k, truth.numpy() == k).dsc for k in range(1, len(store.classes)))
         yield HeldOut(case=name, patient=store.cases[name].patient, tally=whole, dice=dice)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from coranet.data.datasets.corrections import read_corrections
 from coranet.data.prepare.other_labels import OtherLabels
 from coranet.data.prepare.preparation import Preparation
+from coranet.data.store import Store
 from coranet.engine.allowance import make_networks
 from coranet.engine.checkpoint import LAST
 from coranet.engine.codec import decode
@@ -58,13 +60,13 @@ def train(
     data, out, options = Path(data), Path(out), options or Options()
     with Group.joined(find_device(options.device)) as group:
         if not group.leads:  # the first process owns the folder, and speaks for all
-            _train_in_group(data, out, options, resume, until, group)
+            Launch(data, out, options, group).train(resume, until)
             return out
         check = _check_begun if resume else check_free
         check(out)
         with owned(out):
             check(out)  # once more: another process may have just ended there
-            _train_in_group(data, out, options, resume, until, group, listeners, say, on_progress)
+            Launch(data, out, options, group, listeners, say, on_progress).train(resume, until)
     return out
 
 
@@ -75,71 +77,94 @@ def _check_begun(out: Path) -> None:
         Run.read(out)  # says so
 
 
-def _train_in_group(
-    data: Path,
-    out: Path,
-    options: Options,
-    resume: bool,
-    until: int | None,
-    group: Group,
-    listeners: Sequence[Listener] = (),
-    say: Say = lambda message: None,
-    on_progress: OnProgress = lambda what, done, total: None,
-) -> None:
-    """In a folder that is ours, or that of the group's first process."""
-    device = group.device
-    use_threads(options.threads, device, say)
-    if resume:
-        run = Run.read(out, trust=options.trust, named=options.method)
-        check_same(run, options)
-        check_processes(run, group, out)
+@dataclass(frozen=True)
+class Launch:
+    """A run in a folder that is ours, or that of the group's first process."""
+
+    data: Path
+    out: Path
+    options: Options
+    group: Group
+    listeners: Sequence[Listener] = ()
+    say: Say = lambda message: None
+    on_progress: OnProgress = lambda what, done, total: None
+
+    def train(self, resume: bool, until: int | None) -> None:
+        """To its end, or to a pause."""
+        out, device = self.out, self.group.device
+        use_threads(self.options.threads, device, self.say)
+        trainer, store = self._resumed() if resume else self._begun()
+        trainer.fit(until)
+        run = trainer.run
+        if not self.group.leads or trainer.state.done < run.train.steps:
+            return
+        fit_on_validation(run, store, trainer.setup.predictor(), device, out)
+        if labels := run.made_with.get("labels"):
+            write_gain(run, store, out, device, read_corrections(Path(labels)), self.say)
+
+    def _resumed(self) -> tuple[Trainer, Store]:
+        """The run in the folder, at its newest state."""
+        run = Run.read(self.out, trust=self.options.trust, named=self.options.method)
+        check_same(run, self.options)
+        check_processes(run, self.group, self.out)
+        store = self._store_of(run)
+        make_networks(run, self.out / LAST)  # refused before memory is taken
+        heard = OtherLabels.kept(self.out, store) if run.made_with.get("teacher") else OtherLabels()
+        trainer = self._trainer(run, store, heard)
+        trainer.resume(self.say)
+        self.say(f"Continuing after step {trainer.state.done} of {run.train.steps}.")
+        return trainer, store
+
+    def _store_of(self, run: Run) -> Store:
         settings = decode(Preparation, run.data.preparation, "preparation")
         labels = run.made_with.get("labels")
-        with group.in_turn():
+        with self.group.in_turn():
             store, _ = open_store(
-                data,
+                self.data,
                 lambda extents, channels: settings,
                 run.split,
-                options.cache,
+                self.options.cache,
                 corrections=read_corrections(Path(labels)) if labels else {},
-                max_gb=options.max_gb,
-                on_progress=on_progress,
+                max_gb=self.options.max_gb,
+                on_progress=self.on_progress,
             )
         if store.fingerprint != run.data.fingerprint:
             raise InputError(
-                f"{data}: not the data {out} was started on, or prepared by another version of coranet. "
+                f"{self.data}: not the data {self.out} was started on, or prepared by another version of coranet. "
                 "Continue on the same files with the same version, or start anew."
             )
-        make_networks(run, out / LAST)  # refused before memory is taken
-        heard = OtherLabels.kept(out, store) if run.made_with.get("teacher") else OtherLabels()
-        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out, group)), group, heard.maps)
-        trainer.resume(say)
-        say(f"Continuing after step {trainer.state.done} of {run.train.steps}.")
-    else:
+        return store
+
+    def _begun(self) -> tuple[Trainer, Store]:
+        """A new run, whose folder has all that it takes to go on."""
+        options, group = self.options, self.group
         with group.in_turn():
-            run, store = make_run(data, options, device, group.size, say=say, on_progress=on_progress)
-        heard = OtherLabels()
-        if options.teacher is not None:
-            heard = OtherLabels.read(options.teacher, store, run.split.unlabelled)
-            say(f"Labels by others, of {len(heard.maps)} of {len(run.split.unlabelled)} unlabelled cases.")
+            run, store = make_run(
+                self.data, options, group.device, group.size, say=self.say, on_progress=self.on_progress
+            )
+        heard = self._heard(run, store)
         if minutes := run.made_with.get("minutes"):
-            run = paced(run, store, device, minutes, group, heard.maps, dict(options.overrides), say)
-        trainer = Trainer(run, store, out, device, (*listeners, *_archives(run, out, group)), group, heard.maps)
+            run = paced(run, store, group.device, minutes, group, heard.maps, dict(options.overrides), self.say)
+        trainer = self._trainer(run, store, heard)
         if options.init is not None:
-            trainer.state.start_from(options.init, say)
-            say(f"Starting from the weights of {options.init}.")
+            trainer.state.start_from(options.init, self.say)
+            self.say(f"Starting from the weights of {options.init}.")
         if group.leads:
-            _begin_folder(run, out)
-            if heard.maps:
-                heard.write(out)
+            _begin_folder(run, self.out, heard)
             trainer.begin()
-            trainer.run.write(out)  # last: a folder with a run.json always has a state to continue from
-    trainer.fit(until)
-    if not group.leads or trainer.state.done < run.train.steps:
-        return
-    fit_on_validation(trainer.run, store, trainer.setup.predictor(), device, out)
-    if labels := run.made_with.get("labels"):
-        write_gain(trainer.run, store, out, device, read_corrections(Path(labels)), say)
+            trainer.run.write(self.out)  # last: a folder with a run.json always has a state to continue from
+        return trainer, store
+
+    def _heard(self, run: Run, store: Store) -> OtherLabels:
+        if self.options.teacher is None:
+            return OtherLabels()
+        heard = OtherLabels.read(self.options.teacher, store, run.split.unlabelled)
+        self.say(f"Labels by others, of {len(heard.maps)} of {len(run.split.unlabelled)} unlabelled cases.")
+        return heard
+
+    def _trainer(self, run: Run, store: Store, heard: OtherLabels) -> Trainer:
+        listeners = (*self.listeners, *_archives(run, self.out, self.group))
+        return Trainer(run, store, self.out, self.group.device, listeners, self.group, heard.maps)
 
 
 def _archives(run: Run, out: Path, group: Group) -> Sequence[Listener]:
@@ -149,12 +174,14 @@ def _archives(run: Run, out: Path, group: Group) -> Sequence[Listener]:
     return (Film(out), MapArchive(out)) if run.train.keep_maps else (Film(out),)
 
 
-def _begin_folder(run: Run, out: Path) -> None:
+def _begin_folder(run: Run, out: Path, heard: OtherLabels) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         if path := own_name(run.method_source):
             _keep_method(OwnFile.read(*path), run.method_sha256, out)
         run.split.write(out / "split.json")
+        if heard.maps:
+            heard.write(out)
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}). Choose another --out.") from error
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import torch
 
 from coranet.data.datasets.corrections import Correction, read_corrections
+from coranet.data.prepare.extents import Extents
+from coranet.data.prepare.preparation import Preparation
 from coranet.data.splits.by_patient import Split, split_by_labels
 from coranet.data.store import Store
 from coranet.engine.codec import override
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.methods import OwnFile, method_name, own_name, shipped_method
+from coranet.methods.base import Method
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
 from coranet.runs.admission import (
@@ -27,7 +31,7 @@ from coranet.runs.admission import (
 )
 from coranet.runs.inheritance import Heritage
 from coranet.runs.opened_store import OnProgress, Say, open_store
-from coranet.runs.options import Options
+from coranet.runs.options import Options, PresetName
 from coranet.runs.presets import Preset, Scans, choose_dims, describe, find_preset, parameter_note, typical
 
 
@@ -45,88 +49,166 @@ def make_run(
     Where `made_with` has minutes, its steps are still to be measured (`engine.timing.pace`).
     """
     heritage = Heritage.of(options)
-    options = heritage.completed() if heritage else options
-    chosen = options.preset or ("quick" if device.type == "cpu" else "auto")
-    preset, seed = find_preset(chosen), options.seed or 0
-    minutes = minutes_asked(options, preset, inherited=bool(heritage and not heritage.fresh))
-    inherited = heritage.preparation if heritage else None
-    title = method_name(options.method or preset.method)
-    own = OwnFile.read(*named) if (named := own_name(title)) else None
-    method = (own.load() if own else shipped_method(title))()
-    if options.teacher is not None:
-        check_hears(method, title)
-    wanted = dims_asked(options, preset)
-    split = Split.read(options.split) if options.split else None
-    corrections = read_corrections(options.labels) if options.labels else {}
-    if split is None and heritage and corrections:
-        split = heritage.run.split
-    store, patients = open_store(
-        data,
-        lambda extents, channels: inherited
-        or preset.prepare(extents, channels, wanted or choose_dims(extents.shapes.median, extents.spacings.median)),
-        split,
-        options.cache,
-        corrections=corrections,
-        max_gb=options.max_gb,
-        say=say,
-        on_progress=on_progress,
-    )
-    if split and corrections:
-        split = _with_corrected(split, corrections, patients, say)
-    dims = wanted or choose_dims(*typical(store))
-    split = _split(store, patients, split, options, preset, dims, say)
-    check_classes(store, split)
-    if dims == 3:
-        check_volumes(store, split)
-    if partial := store.partial.intersection(split.labelled):
-        say(f"{len(partial)} labelled cases are drawn in part: where nobody drew, they are unlabelled.")
-    elif not split.unlabelled:
-        say("There are no unlabelled cases: training on labels alone.")
-        method = method.on_labels_alone()
-    scans = Scans(
-        data=describe(str(data.resolve()), store, split),
-        split=split,
-        store=store,
-        device=device,
-        dims=dims,
-        patch=options.patch,
-        body=options.net,
-    )
-    run = preset.run(scans, method)
-    if heritage:
-        run = heritage.passed_on(run)
-        say(heritage.in_words(store))
-    places = {"init": options.init, "labels": options.labels, "teacher": options.teacher}
-    asked: dict[str, object] = {"preset": chosen, "labelled": options.labelled, "minutes": minutes}
-    asked |= {name: str(place.resolve()) for name, place in places.items() if place}
-    asked["threads"] = torch.get_num_threads() if device.type == "cpu" else None
-    given = {name: value for name, value in asked.items() if value}
-    run = replace(run, seed=seed, made_with={**run.made_with, **given})
-    run = replace(run, train=replace(run.train, save_every=options.save_every))
-    if options.steps is not None:
-        run = replace(run, train=replace(run.train, steps=options.steps))
-    if processes > 1:
-        run = replace(run, accel=replace(run.accel, processes=processes))
-    if own:
-        # Chance or a choice that is not made on the device would be frozen into a graph: who knows their file may say so.
-        run = replace(run, method_source=title, method_sha256=own.checksum)
-        run = replace(run, accel=replace(run.accel, graphs=False))
-    for path, text in options.overrides:
-        run = override(run, path, text)
-    run.check()
-    if options.classes == "binary" and run.classes > 2:
-        run = replace(run, method=OneVsRest(inner=run.method, objects=run.classes - 1))
-    if heritage:
-        heritage.check(run)
-    if run.net.monai:
-        MakeNet(run.net, dims, run.data.channels, run.classes)()  # refused before anything is said of it
-    if options.preset is None and chosen == "quick":
-        long = f", for about {minutes:g} min (--minutes)" if minutes else ""
-        say(f"No GPU: taking --preset quick{long}, which brings large scans to a coarser grid; --preset auto does not.")
-    say(_in_words(run, device))
-    if options.preset == "paper":
-        say(parameter_note(run))
+    plan = RunPlan(data, heritage.completed() if heritage else options, heritage, device, say)
+    store, split, dims = plan.opened(on_progress)
+    run = plan.checked(plan.as_asked(plan.by_preset(store, split, dims), processes))
+    plan.announce(run)
     return run, store
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What is asked for, and what is taken where nothing is said."""
+
+    data: Path
+    options: Options
+    heritage: Heritage | None
+    device: torch.device
+    say: Say
+
+    @cached_property
+    def chosen(self) -> PresetName:
+        """The preset's name."""
+        return self.options.preset or ("quick" if self.device.type == "cpu" else "auto")
+
+    @cached_property
+    def preset(self) -> Preset:
+        """What it stands for."""
+        return find_preset(self.chosen)
+
+    @cached_property
+    def minutes(self) -> float | None:
+        """How long it may train, where steps are not counted."""
+        return minutes_asked(self.options, self.preset, inherited=bool(self.heritage and not self.heritage.fresh))
+
+    @cached_property
+    def title(self) -> str:
+        """The method's name, or its file and name."""
+        return method_name(self.options.method or self.preset.method)
+
+    @cached_property
+    def own(self) -> OwnFile | None:
+        """The file of a method of one's own."""
+        return OwnFile.read(*named) if (named := own_name(self.title)) else None
+
+    @cached_property
+    def method(self) -> Method:
+        """With its own defaults."""
+        method = (self.own.load() if self.own else shipped_method(self.title))()
+        if self.options.teacher is not None:
+            check_hears(method, self.title)
+        return method
+
+    def opened(self, on_progress: OnProgress) -> tuple[Store, Split, int]:
+        """The scans, which of them are used how, and whether as slices or as volumes."""
+        options, heritage, _ = self.options, self.heritage, self.method  # a wrong method is refused first
+        wanted = dims_asked(options, self.preset)
+        split = Split.read(options.split) if options.split else None
+        corrections = read_corrections(options.labels) if options.labels else {}
+        if split is None and heritage and corrections:
+            split = heritage.run.split
+        store, patients = open_store(
+            self.data,
+            self._preparation(wanted),
+            split,
+            options.cache,
+            corrections=corrections,
+            max_gb=options.max_gb,
+            say=self.say,
+            on_progress=on_progress,
+        )
+        if split and corrections:
+            split = _with_corrected(split, corrections, patients, self.say)
+        dims = wanted or choose_dims(*typical(store))
+        split = _split(store, patients, split, options, self.preset, dims, self.say)
+        check_classes(store, split)
+        if dims == 3:
+            check_volumes(store, split)
+        return store, split, dims
+
+    def _preparation(self, dims: int | None) -> Callable[[Extents, Sequence[str]], Preparation]:
+        inherited = self.heritage.preparation if self.heritage else None
+
+        def prepare(extents: Extents, channels: Sequence[str]) -> Preparation:
+            usual = dims or choose_dims(extents.shapes.median, extents.spacings.median)
+            return inherited or self.preset.prepare(extents, channels, usual)
+
+        return prepare
+
+    def by_preset(self, store: Store, split: Split, dims: int) -> Run:
+        """As the preset has it, or the run whose weights this one starts from."""
+        method, options = self.method, self.options
+        if partial := store.partial.intersection(split.labelled):
+            self.say(f"{len(partial)} labelled cases are drawn in part: where nobody drew, they are unlabelled.")
+        elif not split.unlabelled:
+            self.say("There are no unlabelled cases: training on labels alone.")
+            method = method.on_labels_alone()
+        scans = Scans(
+            data=describe(str(self.data.resolve()), store, split),
+            split=split,
+            store=store,
+            device=self.device,
+            dims=dims,
+            patch=options.patch,
+            body=options.net,
+        )
+        run = self.preset.run(scans, method)
+        if self.heritage:
+            run = self.heritage.passed_on(run)
+            self.say(self.heritage.in_words(store))
+        return run
+
+    def as_asked(self, run: Run, processes: int) -> Run:
+        """With what the options say, single fields last."""
+        options = self.options
+        steps = run.train.steps if options.steps is None else options.steps
+        run = replace(
+            run,
+            seed=options.seed or 0,
+            made_with={**run.made_with, **self._made_with()},
+            train=replace(run.train, save_every=options.save_every, steps=steps),
+        )
+        if processes > 1:
+            run = replace(run, accel=replace(run.accel, processes=processes))
+        if self.own:
+            # Chance or a choice that is not made on the device would be frozen into a graph.
+            # Who knows their file may say so.
+            run = replace(run, method_source=self.title, method_sha256=self.own.checksum)
+            run = replace(run, accel=replace(run.accel, graphs=False))
+        for path, text in options.overrides:
+            run = override(run, path, text)
+        return run
+
+    def _made_with(self) -> dict[str, object]:
+        """The words that a resumed run is held to."""
+        options = self.options
+        places = {"init": options.init, "labels": options.labels, "teacher": options.teacher}
+        asked: dict[str, object] = {"preset": self.chosen, "labelled": options.labelled, "minutes": self.minutes}
+        asked |= {name: str(place.resolve()) for name, place in places.items() if place}
+        asked["threads"] = torch.get_num_threads() if self.device.type == "cpu" else None
+        return {name: value for name, value in asked.items() if value}
+
+    def checked(self, run: Run) -> Run:
+        """Refused here if it cannot be trained; with one network an object where that is asked for."""
+        run.check()
+        if self.options.classes == "binary" and run.classes > 2:
+            run = replace(run, method=OneVsRest(inner=run.method, objects=run.classes - 1))
+        if self.heritage:
+            self.heritage.check(run)
+        if run.net.monai:
+            MakeNet(run.net, run.data.window.dims, run.data.channels, run.classes)()
+        return run
+
+    def announce(self, run: Run) -> None:
+        """Say what was chosen."""
+        if self.options.preset is None and self.chosen == "quick":
+            long = f", for about {self.minutes:g} min (--minutes)" if self.minutes else ""
+            self.say(
+                f"No GPU: taking --preset quick{long}, which brings large scans to a coarser grid; --preset auto does not."
+            )
+        self.say(_in_words(run, self.device))
+        if self.options.preset == "paper":
+            self.say(parameter_note(run))
 
 
 def _split(

@@ -160,18 +160,7 @@ def _listed(path: Path) -> tuple[Path, ...]:
 
 def _files_to_predict(path: Path, channels: int) -> tuple[Path, ...]:
     if path.is_dir():
-        files = scans(path)
-        if files and ending_of(files[0]) in _BEFORE_DICOM:
-            return files
-        series = dicom.folders(path)
-        if path in series or len(series) == 1:
-            return (path,)
-        if files:
-            return files
-        inner = [folder.name for folder in entries(path) if scans(folder)]
-        inner = [name for name in inner if name in ("imagesTr", "imagesTs")] or inner
-        remedy = f"Give one of its folders: {', '.join(inner)}" if inner else "Give a scan, or a folder with scans"
-        raise FileError(path, "holds no scan", remedy)
+        return _files_within(path)
     if not path.exists():
         raise FileError(path, "does not exist", "Check the path")
     if channels == 1:
@@ -179,6 +168,21 @@ def _files_to_predict(path: Path, channels: int) -> tuple[Path, ...]:
     case, _ = case_and_channel(stem(path), channels, ())
     beside = tuple(file for file in scans(path.parent) if case_and_channel(stem(file), channels, ())[0] == case)
     return beside if path in beside else (path,)
+
+
+def _files_within(folder: Path) -> tuple[Path, ...]:
+    files = scans(folder)
+    if files and ending_of(files[0]) in _BEFORE_DICOM:
+        return files
+    series = dicom.folders(folder)
+    if folder in series or len(series) == 1:
+        return (folder,)
+    if files:
+        return files
+    inner = [each.name for each in entries(folder) if scans(each)]
+    inner = [name for name in inner if name in ("imagesTr", "imagesTs")] or inner
+    remedy = f"Give one of its folders: {', '.join(inner)}" if inner else "Give a scan, or a folder with scans"
+    raise FileError(folder, "holds no scan", remedy)
 
 
 def _not_a_folder(root: Path) -> Problem | None:

@@ -11,7 +11,7 @@ from coranet.data.doctor.inspection import OnCase, Report
 from coranet.data.doctor.outliers import outliers
 from coranet.data.grid import Grid
 from coranet.data.readers import Source, Volume
-from coranet.data.store import Store
+from coranet.data.store import Store, StoredCase
 
 
 def inspect_store(
@@ -20,16 +20,7 @@ def inspect_store(
     """How the labels of a store lie, and the cases whose label lies otherwise; arguments as of `inspect_folder`."""
     cases, found = [], {}
     for done, stored in enumerate(store.cases.values(), start=1):
-        here = Source(path=store.path, inside=(("case", stored.name),))
-        label = store.label(stored.name) if stored.labelled else None
-        case = Case(
-            name=stored.name,
-            images=(here,) * store.channels,
-            label=here if stored.labelled else None,
-            part=stored.part,
-            patient=stored.patient,
-            ignore=store.ignore,
-        )
+        case, label = _as_case(store, stored), store.label(stored.name) if stored.labelled else None
         image, geometry = store.image(stored.name), Grid.from_json(stored.grid).geometry
         found[case.name] = fits(image[0], label, store.ignore) if label is not None else {}
         if on_case:
@@ -52,4 +43,16 @@ def inspect_store(
         facts=None,
         outliers=outliers({}, found, verdict),
         alignment=verdict,
+    )
+
+
+def _as_case(store: Store, stored: StoredCase) -> Case:
+    here = Source(path=store.path, inside=(("case", stored.name),))
+    return Case(
+        name=stored.name,
+        images=(here,) * store.channels,
+        label=here if stored.labelled else None,
+        part=stored.part,
+        patient=stored.patient,
+        ignore=store.ignore,
     )

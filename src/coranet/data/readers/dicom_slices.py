@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO, FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ _FIRST_GROUPS = (b"\x02\x00", b"\x08\x00")
 _LEAST = 64
 """Bytes of a frame: one of 8 x 8 pixels has as many."""
 
+_MEASURES, _VALUES = "PixelMeasuresSequence", "PixelValueTransformationSequence"
 _DECODERS = {"JPEG 2000": "pylibjpeg pylibjpeg-openjpeg", "JPEG": "pylibjpeg pylibjpeg-libjpeg"}
 """What to install to read what is compressed so."""
 
@@ -204,28 +205,57 @@ def _check_decoder(file: Path, dataset: Dataset) -> None:
     raise FileError(file, f"is compressed as {syntax.name}, which cannot be read yet", remedy)
 
 
-def _slice(file: Path, header: Dataset, frame: int) -> DicomSlice:
-    groups = [
-        *_group(header, "PerFrameFunctionalGroupsSequence", frame),
-        *_group(header, "SharedFunctionalGroupsSequence"),
-    ]
+@dataclass(frozen=True)
+class _Header:
+    """What a frame, its file's frames together, or the file says."""
 
-    def stated(name: str, sequence: str = "") -> Any:
-        """What a frame, its file's frames together, or the file says."""
-        places = [inner for group in groups for inner in _group(group, sequence)] if sequence else []
-        return next((place[name].value for place in (*places, header) if place.get(name) not in (None, "")), None)
+    file: Dataset
+    groups: list[Dataset]
 
-    def numbers(name: str, sequence: str = "") -> Vector:
-        value = stated(name, sequence)
+    @classmethod
+    def of(cls, file: Dataset, frame: int) -> Self:
+        """That of one frame."""
+        each, shared = "PerFrameFunctionalGroupsSequence", "SharedFunctionalGroupsSequence"
+        return cls(file, [*_group(file, each, frame), *_group(file, shared)])
+
+    def numbers(self, name: str, sequence: str = "") -> Vector:
+        """Those of a field, none where nobody states it."""
+        places = [inner for group in self.groups for inner in _group(group, sequence)] if sequence else []
+        stated = (place[name].value for place in (*places, self.file) if place.get(name) not in (None, ""))
+        value: Any = next(stated, None)
         values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
         return () if value is None else tuple(float(number) for number in values)
 
-    def number(name: str, sequence: str = "", default: float = float("nan")) -> float:
-        return next(iter(numbers(name, sequence)), default)
+    def number(self, name: str, sequence: str = "", default: float = float("nan")) -> float:
+        """The first of them."""
+        return next(iter(self.numbers(name, sequence)), default)
 
-    measures, bits = "PixelMeasuresSequence", int(header.get("BitsStored", 16))
-    down, across = (numbers("PixelSpacing", measures) or numbers("ImagerPixelSpacing") or (np.nan, np.nan))[:2]
-    between = number("SpacingBetweenSlices", measures)
+    @property
+    def spacing(self) -> tuple[float, float]:
+        """Across and down."""
+        stated = self.numbers("PixelSpacing", _MEASURES) or self.numbers("ImagerPixelSpacing") or (np.nan, np.nan)
+        down, across = stated[:2]
+        return across, down
+
+    @property
+    def thickness(self) -> float:
+        """From one slice to the next."""
+        between = self.number("SpacingBetweenSlices", _MEASURES)
+        return between if between > 0 else self.number("SliceThickness", _MEASURES, 1.0)
+
+    @property
+    def moment(self) -> tuple[float, float, float]:
+        """What tells frames at one place apart."""
+        identifier = self.number("TemporalPositionIdentifier", default=0.0)
+        return (
+            self.number("TemporalPositionIndex", "FrameContentSequence", identifier),
+            self.number("TriggerTime", default=0.0),
+            self.number("InstanceNumber", default=0.0),
+        )
+
+
+def _slice(file: Path, header: Dataset, frame: int) -> DicomSlice:
+    said, bits = _Header.of(header, frame), int(header.get("BitsStored", 16))
     signed = int(header.get("PixelRepresentation", 0)) == 1
     if not 1 <= bits <= 32:
         raise FileError(file, f"stores pixels of {bits} bits", COPY_AGAIN)
@@ -238,19 +268,14 @@ def _slice(file: Path, header: Dataset, frame: int) -> DicomSlice:
         number=str(header.get("SeriesNumber", "")),
         description=str(header.get("SeriesDescription", "")),
         size=(int(header.Columns), int(header.Rows)),
-        spacing=(across, down),
-        thickness=between if between > 0 else number("SliceThickness", measures, 1.0),
-        position=numbers("ImagePositionPatient", "PlanePositionSequence"),
-        orientation=numbers("ImageOrientationPatient", "PlaneOrientationSequence"),
-        slope=number("RescaleSlope", "PixelValueTransformationSequence", 1.0),
-        intercept=number("RescaleIntercept", "PixelValueTransformationSequence", 0.0),
+        spacing=said.spacing,
+        thickness=said.thickness,
+        position=said.numbers("ImagePositionPatient", "PlanePositionSequence"),
+        orientation=said.numbers("ImageOrientationPatient", "PlaneOrientationSequence"),
+        slope=said.number("RescaleSlope", _VALUES, 1.0),
+        intercept=said.number("RescaleIntercept", _VALUES, 0.0),
         stored=(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1),
-        moment=(
-            number("TemporalPositionIndex", "FrameContentSequence", number("TemporalPositionIdentifier", default=0.0)),
-            number("TriggerTime", default=0.0),
-            number("InstanceNumber", default=0.0),
-            float(frame),
-        ),
+        moment=(*said.moment, float(frame)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from torch import Tensor
 from coranet.engine.prediction.predictor import Predictor
 from coranet.uncertainty.tally import Tally
 from coranet.uncertainty.wrongness import Wrongness
+
+Place = tuple[slice, ...]
 
 
 def assemble(
@@ -35,24 +38,39 @@ def assemble(
         scores: gather a score of each voxel too.
         wrongness: what makes the score; the estimator's own where none is given.
     """
-    shape = (len(images), *images.shape[2:])
-    whole: dict[str, NDArray[Any]] = {}
-    tally: Tally | None = None
+    gathered = _Gathered((len(images), *images.shape[2:]))
     for place, prediction in predictor.parts(images, device):
-        maps = {"label": prediction.probabilities.argmax(dim=1)}
-        if prediction.regions is not None:
-            maps |= {"uncertain": prediction.regions.uncertain, **prediction.regions.maps}
-        for name, values in maps.items():
-            whole.setdefault(name, np.zeros(shape, np.uint8))[place] = values.to(torch.uint8).cpu().numpy()
-        if scores and prediction.regions is not None:
-            score = prediction.regions.score.float() if wrongness is None else wrongness(prediction)
-            whole.setdefault("score", np.zeros(shape, np.float32))[place] = score.cpu().numpy()
-        if prediction.regions is not None:
-            here = Tally.of(prediction)
-            tally = here if tally is None else tally + here
+        gathered.add("label", place, prediction.probabilities.argmax(dim=1).to(torch.uint8))
         if soft:
-            shares = prediction.probabilities.float().cpu().numpy()
-            if "probabilities" not in whole:
-                whole["probabilities"] = np.zeros((shape[0], shares.shape[1], *shape[1:]), np.float32)
-            whole["probabilities"][(place[0], slice(None), *place[1:])] = shares
-    return whole, tally
+            gathered.add_shares(place, prediction.probabilities)
+        if (regions := prediction.regions) is None:
+            continue
+        for name, values in {"uncertain": regions.uncertain, **regions.maps}.items():
+            gathered.add(name, place, values.to(torch.uint8))
+        if scores:
+            score = regions.score if wrongness is None else wrongness(prediction)
+            gathered.add("score", place, score.float())
+        here = Tally.of(prediction)
+        gathered.tally = here if gathered.tally is None else gathered.tally + here
+    return gathered.maps, gathered.tally
+
+
+@dataclass
+class _Gathered:
+    """What is known so far of images of one shape."""
+
+    shape: tuple[int, ...]
+    maps: dict[str, NDArray[Any]] = field(default_factory=dict)
+    tally: Tally | None = None
+
+    def add(self, name: str, place: Place, values: Tensor) -> None:
+        """What one part says."""
+        part = values.cpu().numpy()
+        self.maps.setdefault(name, np.zeros(self.shape, part.dtype))[place] = part
+
+    def add_shares(self, place: Place, probabilities: Tensor) -> None:
+        """Those of every class, on an axis of their own."""
+        shares = probabilities.float().cpu().numpy()
+        if "probabilities" not in self.maps:
+            self.maps["probabilities"] = np.zeros((self.shape[0], shares.shape[1], *self.shape[1:]), np.float32)
+        self.maps["probabilities"][(place[0], slice(None), *place[1:])] = shares

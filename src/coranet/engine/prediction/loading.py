@@ -34,15 +34,18 @@ def read_fitting(folders: Sequence[Path], *, trust: bool) -> dict[Path, Run]:
         if folder.resolve() in {earlier.resolve() for earlier in runs}:
             raise InputError(f"{folder}: is named twice, and would count twice. Name every run once.")
         runs[folder] = Run.read(folder, trust=trust)
-        first = next(iter(runs))
-        for what, here in _form(runs[folder]).items():
-            there = _form(runs[first])[what]
-            if here != there:
-                raise InputError(
-                    f"{folder}: has other {what} than {first} ({here} for {there}), so that their answers cannot be "
-                    "averaged. Name runs that were trained on one set of scans, with one preset."
-                )
+        _check_alike(next(iter(runs.items())), (folder, runs[folder]))
     return runs
+
+
+def _check_alike(first: tuple[Path, Run], other: tuple[Path, Run]) -> None:
+    expected = _form(first[1])
+    for what, here in _form(other[1]).items():
+        if here != expected[what]:
+            raise InputError(
+                f"{other[0]}: has other {what} than {first[0]} ({here} for {expected[what]}), so that their answers "
+                "cannot be averaged. Name runs that were trained on one set of scans, with one preset."
+            )
 
 
 def content_of(run: Path, *, best: bool) -> list[str]:
