@@ -191,7 +191,9 @@ class Run:
                 "Make train.batch (--set) multiples of their number."
             )
         if self.train.keep_maps:
-            raise InputError("train.keep_maps is for runs of one process: several have a part of the maps each.")
+            raise InputError(
+                "train.keep_maps is for runs of one process: several have a part of the maps each. Leave it off, or use one."
+            )
 
     @property
     def learning(self) -> Method:

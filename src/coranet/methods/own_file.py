@@ -62,7 +62,9 @@ class OwnFile:
         try:
             spec.loader.exec_module(module)
         except Exception as error:
-            raise InputError(f"{self.path}: cannot be imported ({type(error).__name__}: {error}).") from error
+            raise InputError(
+                f"{self.path}: cannot be imported ({type(error).__name__}: {error}). Correct the file."
+            ) from error
         found = {
             name: thing
             for name, thing in vars(module).items()

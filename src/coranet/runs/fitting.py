@@ -134,5 +134,8 @@ def _open(asked: Calibrate, run: Run, on_progress: OnProgress) -> tuple[Store, d
         data, lambda extents, channels: settings, run.split, asked.cache, on_progress=on_progress
     )
     if store.fingerprint != run.data.fingerprint:
-        raise InputError(f"{data}: not the data {asked.run} was trained on, or prepared by another version of coranet.")
+        raise InputError(
+            f"{data}: not the data {asked.run} was trained on, or prepared by another version of coranet. "
+            "Name the folder that it was trained on, and use that version."
+        )
     return store, patients

@@ -64,7 +64,7 @@ def test_what_was_found_is_measured(trained, scans, tmp_path):
 def test_only_some_of_the_files(trained, scans, tmp_path):
     assert list(trained.predict_files(scans / "imagesTs", tmp_path, only=["phantom_008"])) == ["phantom_008"]
     assert not list(tmp_path.glob("phantom_007*"))
-    with pytest.raises(InputError, match="has not 1 of the 1 cases asked for: phantom_099"):
+    with pytest.raises(InputError, match="lacks 1 of the 1 cases asked for: phantom_099"):
         trained.predict_files(scans / "imagesTs", tmp_path, only=["phantom_099"])
 
 

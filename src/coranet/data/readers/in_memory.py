@@ -57,7 +57,9 @@ def volumes_of(
     if hasattr(image, "dataobj"):
         frames = range(channels) if channels > 1 and len(image.shape) == 4 else (None,)
         if None not in frames and image.shape[3] != channels:
-            raise InputError(f"The run was trained on {channels} channels; the scan has {image.shape[3]}.")
+            raise InputError(
+                f"The run was trained on {channels} channels; the scan has {image.shape[3]}. Give as many."
+            )
         return [nifti.from_nibabel(image, {} if frame is None else {"channel": frame}) for frame in frames]
     if hasattr(image, "GetDirection"):
         return _from_simpleitk(image)

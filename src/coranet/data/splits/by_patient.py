@@ -39,7 +39,9 @@ class Split:
         for part, cases in parts.items():
             for case in cases:
                 if case not in patients:
-                    raise InputError(f"The split's {part!r} names {case!r}, which is not in the data.")
+                    raise InputError(
+                        f"The split's {part!r} names {case!r}, which is not in the data. Correct the name, or the split."
+                    )
                 if case in seen:
                     raise InputError(f"The split names {case!r} twice, in {seen[case]!r} and in {part!r}.")
                 seen[case] = part

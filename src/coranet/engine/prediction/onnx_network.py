@@ -94,7 +94,7 @@ def open_network(file: Path, *, uncertainty: bool = True) -> tuple[Recipe, OnnxS
     if not file.is_file():
         raise InputError(f"{file}: no such file. Give the FILE of `coranet export RUN --onnx FILE`.")
     if file.stat().st_size > MOST_BYTES:
-        raise InputError(f"{file}: is larger than {MOST_BYTES >> 30} GiB, as no network of ours is.")
+        raise InputError(f"{file}: is larger than {MOST_BYTES >> 30} GiB, as no network of ours is. {AGAIN}")
     recipe = Recipe.read(file)
     with file.open("rb") as content:
         if hashlib.file_digest(content, "sha256").hexdigest() != recipe.sha256:

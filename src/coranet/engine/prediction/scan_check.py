@@ -24,7 +24,7 @@ def check_scan(data: Data, volumes: Sequence[Volume], settings: Preparation) -> 
     first, window = volumes[0], data.window
     name = first.path or "The image"
     if len(volumes) != data.channels:
-        raise InputError(f"The run was trained on {data.channels} channels; the scan has {len(volumes)}.")
+        raise InputError(f"The run was trained on {data.channels} channels; the scan has {len(volumes)}. Give as many.")
     if not window.takes(first.geometry.shape):
         raise InputError(
             f"{name}: is one voxel thin, and the run was trained on volumes. "

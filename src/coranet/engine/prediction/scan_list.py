@@ -44,7 +44,7 @@ def list_scans(
     cases = [case for case in (map(fill_gaps, every) if gaps else every) if only is None or case.name in only]
     if absent := sorted({*(only or ())} - {case.name for case in cases}):
         listed = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
-        raise InputError(f"{scans}: has not {len(absent)} of the {len(only or ())} cases asked for: {listed}.")
+        raise InputError(f"{scans}: lacks {len(absent)} of the {len(only or ())} cases asked for: {listed}.")
     folder = scans if scans.is_dir() else scans.parent
     if out.resolve() == folder.resolve():
         raise InputError(f"{out}: holds the scans themselves. Write predictions to another folder.")

@@ -20,7 +20,7 @@ def check_gpus(count: int) -> None:
     """There must be as many as are asked for."""
     usable = torch.cuda.device_count()
     if not 1 <= count <= usable:
-        raise InputError(f"--gpus {count}: this machine has {usable} usable GPUs.")
+        raise InputError(f"--gpus {count}: this machine has {usable} usable GPUs. Ask for as many at most.")
 
 
 def spread(words: Sequence[str], count: int) -> int:
