@@ -48,7 +48,9 @@ LIBRARIES = (
     "monai.metrics",
 )
 """Loaded once, before a process is forked for each mutant."""
-OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", "--basetemp=temporary")
+QUIET = "-Wignore::pytest.PytestAssertRewriteWarning"
+"""Plugins may be loaded with the libraries already."""
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", QUIET, "--hypothesis-seed=0", "--basetemp=temporary")
 
 
 @dataclass(eq=False)
