@@ -80,7 +80,7 @@ def test_a_run_leaves_what_it_promises(finished):
     assert 0 <= lines[-1]["measures"]["uncertain_share"] <= 1
     assert set(lines[-1]["val"]) == {"mean", "RV", "Myo", "LV"}
     assert lines[-1]["updates"] == 3 + 3 * 9  # pre-training makes one update a step, self-training three
-    assert lines[-1]["images"] == 12 * 4
+    assert lines[-1]["images"] == 12 * 2 + 9 * 2  # and learns from labelled images alone
     assert run.made_with["torch"] == torch.__version__
     content = state(finished)
     assert set(content["nets"]) == {"student", "teacher"}

@@ -46,12 +46,15 @@ class DemoVerb:
     def _demonstrate(self) -> int:
         from coranet.cli.terminal.display import TrainingDisplay
         from coranet.cli.terminal.show import counting, say
+        from coranet.methods import find_method
         from coranet.report import seeds_text, table_text, write_report
         from coranet.runs import demonstration
 
         if self.seeds < 1:
             raise InputError(f"--seeds {self.seeds}: at least one.")
         names, repeats = self.methods.split(","), []
+        for name in names:
+            find_method(name)  # refused before anything is trained
         for seed in range(self.seeds):
             made = demonstration.Demo(out=self.out, steps=self.steps, seed=seed, device=self.device)
             demonstration.prepare_demo(made)

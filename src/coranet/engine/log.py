@@ -51,7 +51,7 @@ class Record:
     updates: int
     """Optimizer steps so far."""
     images: int
-    """Images drawn so far, labelled and unlabelled, whether or not the method looked at them."""
+    """Images learnt from so far; in phases on labels alone, the labelled ones."""
     seconds: float
     """Since the run, or its continuation, began."""
     lr: float

@@ -20,6 +20,10 @@ class Stretch:
     interval: int | None
     """Steps between refreshes."""
 
+    def before(self, step: int) -> int:
+        """How many of its steps come before this one."""
+        return max(min(step, self.stop) - self.start, 0)
+
     def refreshes_at(self, step: int) -> bool:
         """Whether maps are made anew before this step."""
         return self.interval is not None and (step - self.start) % self.interval == 0

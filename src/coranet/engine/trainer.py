@@ -227,7 +227,7 @@ class Trainer:
                 listener.on_fall_back(FallBack(step=done, back_to=state.done, lost=lost))
 
     def _log(self, stretch: Stretch, *, check: bool = False) -> None:
-        run, setup, state = self.run, self.setup, self.state
+        run, state = self.run, self.state
         count = len(self.journal.steps)
         terms, measures = map(self.group.mean, self.journal.read())  # waits for the device
         self.forecast.count_steps(stretch.phase.name, count)
@@ -238,7 +238,7 @@ class Trainer:
             step=state.done,
             phase=stretch.phase.name,
             updates=state.updates,
-            images=state.done * sum(run.train.batch[: 2 if setup.unlabelled else 1]),
+            images=self._images(),
             seconds=self.clock.seconds,
             lr=rate(run.optim, state.done - 1, run.train.steps),
             terms=terms,
@@ -251,6 +251,12 @@ class Trainer:
             listener.on_record(record)
         if val:
             state.save_best(val["mean"])
+
+    def _images(self) -> int:
+        """How many were learnt from."""
+        done, (labelled, unlabelled) = self.state.done, self.run.train.batch
+        joint = sum(stretch.before(done) for stretch in self.timeline if not stretch.phase.alone)
+        return done * labelled + joint * unlabelled * (self.setup.unlabelled is not None)
 
     def _score(self) -> dict[str, float] | None:
         """The Dice of validation cases, where there are some."""

@@ -53,7 +53,8 @@ class SizeConstraint(Method):
     @property
     def phases(self) -> tuple[Phase, ...]:
         """Sizes from labels, then unlabelled images."""
-        return (Phase(name="pretrain", epochs=self.pretrain_epochs), Phase(name="train", epochs=self.train_epochs))
+        first = Phase(name="pretrain", epochs=self.pretrain_epochs, alone=True)
+        return (first, Phase(name="train", epochs=self.train_epochs))
 
     def nets(self, make_net: MakeNet) -> dict[str, nn.Module]:
         """The segmenter and R."""

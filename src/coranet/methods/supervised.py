@@ -9,7 +9,7 @@ from torch import Tensor
 from coranet.errors import InputError
 from coranet.methods.base import Method
 from coranet.ops.losses import cross_entropy, masked_mean
-from coranet.types import Batch, Nets, Progress, Sample, Terms
+from coranet.types import Batch, Nets, Phase, Progress, Sample, Terms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +18,11 @@ class Supervised(Method):
 
     costs: tuple[float, ...] | None = None
     """What a mistake costs at pixels of each class, background first; all alike where none are given. Dice has no costs."""
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """One, on labels alone."""
+        return (Phase(name="train", epochs=130, alone=True),)
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """Cross-entropy of labelled images."""

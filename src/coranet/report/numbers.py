@@ -1,7 +1,7 @@
 """Which numbers of a run are shown, and how a number is written.
 
 To add a column, give it a row here: in `MEASURES` if it is one of `coranet.metrics.METRICS`, in `FACTS` if it is anything
-else that the files of a run say. The page, the console, table.md and table.csv then have it.
+else that the files of a run say. Pages and tables of comparisons then have it; every table has the facts of `WORK`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ FACTS = {
 """By the title of the column. Runs of several seeds show their mean."""
 
 WORK = ("updates", "images")
-"""The facts that stand in every table that compares methods: optimizer steps, and images drawn for them."""
+"""The facts that stand in every table that compares methods: optimizer steps, and images learnt from."""
 
 NOTHING = "–"
 """Where there is no number."""

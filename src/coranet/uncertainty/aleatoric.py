@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,8 @@ DRAWS = {2: 20, 3: 10}
 @dataclass(frozen=True, kw_only=True)
 class Aleatoric(Estimator):
     """Certain is where probabilities hardly move when logits are drawn from what two heads have learnt."""
+
+    steady: ClassVar[bool] = False
 
     threshold: float = 0.001
     """Of the largest standard deviation over draws of any class's probability."""

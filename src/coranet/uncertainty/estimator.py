@@ -3,6 +3,9 @@
 An estimator is a value. It names the heads, the dropout and the networks it needs, adds its own losses where it has some,
 says of an image soft maps that may be averaged over windows, and reads regions from them at the very end: what is soft is
 blended, what is hard is decided last.
+
+Only `judge` has to be written. A field `threshold` is a confidence: certain is where 1 - score exceeds it. `softmax.py` is
+the shortest example.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -21,6 +25,9 @@ from coranet.types import Nets, Regions, Update
 @dataclass(frozen=True, kw_only=True)
 class Estimator(ABC):
     """From a network and an image to certain and uncertain regions."""
+
+    steady: ClassVar[bool] = True
+    """Whether it says the same of an image each time; one that draws at random cannot be exported."""
 
     # What it needs
 

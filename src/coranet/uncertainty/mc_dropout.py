@@ -9,6 +9,7 @@ averaged; the paper's released code averaged logits, of which one confident pass
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -22,6 +23,8 @@ from coranet.uncertainty.softmax import Softmax
 @dataclass(frozen=True, kw_only=True)
 class MCDropout(Softmax):
     """Certain is where the mean over passes with dropout is confident."""
+
+    steady: ClassVar[bool] = False
 
     threshold: float = 0.8
     """Between 0 and 1."""

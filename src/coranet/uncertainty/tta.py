@@ -11,6 +11,7 @@ that input: nothing but a softmax threshold was left. Here a crop is shifted by 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,8 @@ from coranet.uncertainty.softmax import Softmax
 @dataclass(frozen=True, kw_only=True)
 class TTA(Softmax):
     """Certain is where the mean over random views, mapped back, is confident."""
+
+    steady: ClassVar[bool] = False
 
     threshold: float = 0.8
     """Between 0 and 1."""

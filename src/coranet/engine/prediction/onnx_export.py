@@ -24,11 +24,9 @@ from coranet.methods import Segmenter
 from coranet.methods.vote import Vote
 from coranet.nets import count_parameters
 from coranet.ops.passes import evaluating
-from coranet.uncertainty import CRM, Ensemble, Softmax
+from coranet.uncertainty import ESTIMATORS
 
 OPSET = 18
-STEADY = (CRM, Softmax, Ensemble)
-"""Estimators that draw nothing at random, so that one graph says what they say."""
 CLOSE = 1e-3
 """How far probabilities of the file may be from the run's."""
 
@@ -62,9 +60,10 @@ def export(run: Run, segmenter: Segmenter, file: Path, stride: tuple[int, ...] |
     if file.suffix != ".onnx":
         raise InputError(f"--onnx {file}: the name of the file ends in .onnx. Give it one that does.")
     _check_free(file)
-    if segmenter.estimator is not None and type(segmenter.estimator) not in STEADY:
+    estimator = segmenter.estimator
+    if estimator is not None and not (estimator.steady and type(estimator) in ESTIMATORS.values()):
         raise InputError(
-            f"The uncertainty of this run ({type(segmenter.estimator).__name__}) is drawn at random, or its own method's, "
+            f"The uncertainty of this run ({type(estimator).__name__}) is drawn at random, or its own method's, "
             "which a file cannot hold. Export the labels alone with --no-uncertainty."
         )
     window = run.data.window
