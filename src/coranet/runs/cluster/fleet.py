@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coranet.data.shards import Shard
+from coranet.errors import InputError
 from coranet.locks import LOCK, holding
 from coranet.runs.cluster.cluster_options import ClusterOptions
 from coranet.runs.cluster.ledger import Assignment, Ledger, make_place, place_of
@@ -53,7 +54,7 @@ class Fleet:
 
     def send_runs(self, compare: Compare, prefix: str = "") -> dict[str, Job]:
         """Hand over what is not finished of a comparison; the jobs by the names of their tasks."""
-        jobs = {f"{prefix}{compare.folder(job).name}": job for job in compare.jobs if not compare.finished(job)}
+        jobs = {f"{prefix}{compare.task_of(job)}": job for job in compare.jobs if not compare.finished(job)}
         self.send({name: ("--task", name) for name in jobs})
         return jobs
 
@@ -69,6 +70,23 @@ class Fleet:
             job = jobs[name]
             if not compare.finished(job):
                 errors.setdefault(job.row, f"seed {job.seed}: {kept_error(compare, job) or error}")
+        return errors
+
+    def attempt_rung(self, compare: Compare) -> dict[str, str]:
+        """As `attempt_all`, for who keeps what did well: a run that was cut off did neither well nor badly.
+
+        Raises:
+            InputError: one was, and has to go on before its row is judged.
+        """
+        from coranet.runs.jobs import kept_error
+
+        errors = self.attempt_all(compare)
+        for job in compare.jobs:
+            if job.row in errors and not compare.finished(job) and kept_error(compare, job) is None:
+                raise InputError(
+                    f"{job.row}: is not judged, as a task of it did not end by itself ({errors[job.row]}). "
+                    "Give the same command again, and it goes on from its last save."
+                )
         return errors
 
 
