@@ -13,7 +13,7 @@ from coranet.errors import InputError
 from coranet.locks import LOCK, holding
 from coranet.runs.cluster.cluster_options import ClusterOptions
 from coranet.runs.cluster.ledger import Assignment, Ledger, make_place, place_of
-from coranet.runs.cluster.submission import hand_over
+from coranet.runs.cluster.submission import hand_over, require_cluster
 from coranet.runs.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -97,8 +97,10 @@ def fleet(
     """The tasks that work on a folder; one command at a time looks after them.
 
     Raises:
-        OccupiedError: another command does.
+        InputError: there is no cluster to hand tasks to.
+        OccupiedError: another command looks after them.
     """
+    require_cluster(options)
     place = make_place(out)
     with holding(place / LOCK, out):
         yield Fleet(place=place, options=options, words=_of_tasks(words), say=say)
