@@ -10,6 +10,7 @@ from coranet.data.datasets.folder import scan_cases
 from coranet.data.shards import Shard, sharing
 from coranet.data.store import Store
 from coranet.errors import InputError
+from coranet.evaluation.quality import NOT_PREDICTED, read_qualities
 from coranet.locks import OccupiedError
 
 NAMES = [f"case_{number}" for number in range(500)]
@@ -106,6 +107,30 @@ def test_predictions_and_summary_of_shards_are_those_of_one_process(finished, sc
     assert contents(tmp_path / "whole") == contents(tmp_path / "whole2")
 
 
+def test_a_broken_scan_is_named_and_stops_no_other_in_shards_as_in_one_process(finished, scans, tmp_path, capsys):
+    raw = shutil.copytree(scans / "imagesTs", tmp_path / "raw")
+    broken = raw / "phantom_000_0000.nii.gz"
+    broken.write_bytes((scans / "imagesTr/phantom_000_0000.nii.gz").read_bytes()[:700])
+    words = ["predict", finished, raw, "--device", "cpu", "--page"]
+    code, whole = command(capsys, *words, "--out", tmp_path / "whole")
+    assert code == 1
+    assert "Predicted 2 scans" in whole
+    assert f"1 of 3 scans could not be predicted: {broken}. Mend or remove" in whole.splitlines()[-1]
+    codes = {}
+    for number in (2, 1):
+        codes[number], said = command(capsys, *words, "--out", tmp_path / "whole2", "--shard", f"{number}/2")
+        assert (str(broken) in said) == bool(codes[number])
+    assert sorted(codes.values()) == [0, 1]
+    code, merged = command(capsys, *words, "--out", tmp_path / "whole2")
+    assert (code, merged) == (1, whole.replace("whole", "whole2"))
+    assert contents(tmp_path / "whole") == contents(tmp_path / "whole2")
+    assert (tmp_path / "whole/cases.csv").read_text().splitlines()[1] == "phantom_000,all,,,,,not predicted"
+    assert read_qualities(tmp_path / "whole")[0].flags == (NOT_PREDICTED,)
+    broken.write_bytes((scans / "imagesTr/phantom_000_0000.nii.gz").read_bytes())
+    assert command(capsys, *words, "--out", tmp_path / "whole")[0] == 0
+    assert "not predicted" not in (tmp_path / "whole/cases.csv").read_text()
+
+
 def test_a_list_names_what_is_wrong_with_it(finished, tmp_path, capsys):
     listed = tmp_path / "list.txt"
     for text, error in (("", "lists no scan"), ("absent.nii.gz\n", "list.txt lists it")):
@@ -128,11 +153,65 @@ def test_a_store_of_shards_is_that_of_one_process(scans, tmp_path, capsys, prese
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "whole"]
 
 
-def test_a_shard_with_a_broken_scan_names_it_and_keeps_the_others(scans, tmp_path, capsys):
+def test_a_list_is_prepared_as_the_scans_that_it_names(scans, tmp_path, capsys):
+    names = [f"imagesTr/phantom_00{number}_0000.nii.gz" for number in (1, 4, 0)] + ["imagesTs/phantom_007_0000.nii.gz"]
+    listed = tmp_path / "some.txt"
+    listed.write_text("".join(f"{scans / name}\n" for name in names))
+    words = ["prepare", listed, "--jobs", 1]
+    assert command(capsys, *words, "--out", tmp_path / "whole")[0] == 0
+    assert list(Store.open(tmp_path / "whole").cases) == [f"phantom_00{number}" for number in (0, 1, 4, 7)]
+    for number in (1, 2):
+        assert command(capsys, *words, "--out", tmp_path / "store", "--shard", f"{number}/2")[0] == 0
+    assert command(capsys, *words, "--out", tmp_path / "store")[0] == 0
+    assert contents(tmp_path / "whole") == contents(tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("", "lists no scan"),
+        ("{scans}/labelsTr/phantom_000.nii.gz", "does not lie in imagesTr"),
+        ("{scans}/imagesTr", "does not lie in imagesTr"),
+        ("{scans}/imagesTr/../dataset.json", "does not lie in imagesTr"),
+        ("{scans}/imagesTr/phantom_000_0000.nii.gz\nimagesTr/stranger.nii.gz", "lists scans of"),
+    ],
+)
+def test_a_list_of_something_else_is_refused_before_anything_is_prepared(scans, tmp_path, capsys, line, error):
+    (tmp_path / "imagesTr").mkdir()
+    (tmp_path / "imagesTr/stranger.nii.gz").touch()
+    (tmp_path / "list.txt").write_text(line.format(scans=scans))
+    code, err = command(capsys, "prepare", tmp_path / "list.txt", "--out", tmp_path / "store")
+    assert (code, error in err) == (1, True), err
+    assert not list(tmp_path.glob(".store*"))
+
+
+@pytest.mark.parametrize("shard", [[], ["--shard", "1/1"]])
+@pytest.mark.parametrize("preset", ["auto", "acdc"])
+def test_a_broken_scan_is_named_and_the_others_are_prepared_and_kept(scans, tmp_path, capsys, preset, shard):
     raw = shutil.copytree(scans, tmp_path / "raw")
     broken = raw / "imagesTr/phantom_004_0000.nii.gz"
     broken.write_bytes(broken.read_bytes()[:700])
-    code, err = command(capsys, "prepare", raw, "--out", tmp_path / "store", "--jobs", 1, "--shard", "1/1")
-    assert (code, "phantom_004" in err) == (1, True)
-    pieces = tmp_path / ".store-unfinished/pieces"
-    assert len(list(pieces.glob("*.json"))) == 8
+    words = ["prepare", raw, "--out", tmp_path / "store", "--jobs", 1, "--preset", preset, "--spacing", "2", "2", "4"]
+    code, err = command(capsys, *words, *shard)
+    assert (code, broken.name in err) == (1, True), err
+    times = {file.stat().st_mtime_ns for file in (tmp_path / ".store-unfinished/pieces").glob("*.json")}
+    journal = tmp_path / ".store-unfinished/journal.jsonl"
+    ready = len(journal.read_text().splitlines()) if journal.exists() else 0
+    assert len(times) + ready == 8
+    broken.unlink()
+    (raw / "labelsTr/phantom_004.nii.gz").unlink(missing_ok=True)
+    assert command(capsys, *words, *shard)[0] == 0
+    if shard:
+        assert {file.stat().st_mtime_ns for file in (tmp_path / ".store-unfinished/pieces").glob("*.json")} == times
+    else:
+        assert len(Store.open(tmp_path / "store").cases) == 8
+
+
+def test_all_broken_scans_are_named(scans, tmp_path, capsys):
+    raw = shutil.copytree(scans, tmp_path / "raw")
+    for name in ("phantom_001", "phantom_004"):
+        (raw / f"imagesTr/{name}_0000.nii.gz").write_bytes(b"nothing")
+    code, err = command(capsys, "prepare", raw, "--out", tmp_path / "store", "--preset", "acdc", "--jobs", 1)
+    assert code == 1
+    assert "phantom_001_0000.nii.gz: " in err
+    assert f"Others that cannot be prepared: {raw / 'imagesTr/phantom_004_0000.nii.gz'}." in " ".join(err.split())

@@ -7,9 +7,10 @@ port=${CORANET_SLURM_PORT:-16817}
 
 start() {
     mkdir -p "$folder"/{state,spool}
-    local host cpus
+    local host
     host=$(hostname -s)
-    cpus=$(nproc)
+    # It says that it has 16 cores and two GPUs, whatever it has, so that tasks can ask for them.
+    echo "NodeName=$host Name=gpu Count=2 File=/dev/zero,/dev/null" >"$folder/gres.conf"
     cat >"$folder/slurm.conf" <<END
 ClusterName=coranet
 SlurmctldHost=$host(127.0.0.1)
@@ -25,6 +26,8 @@ TaskPlugin=task/none
 ReturnToService=2
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
+GresTypes=gpu
+SlurmdParameters=config_overrides
 JobAcctGatherType=jobacct_gather/none
 StateSaveLocation=$folder/state
 SlurmdSpoolDir=$folder/spool
@@ -35,8 +38,9 @@ SlurmdLogFile=$folder/slurmd.log
 SchedulerParameters=batch_sched_delay=0,sched_interval=2
 KillWait=5
 MinJobAge=20
-NodeName=$host NodeAddr=127.0.0.1 CPUs=$cpus RealMemory=1000 State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
+NodeName=$host NodeAddr=127.0.0.1 CPUs=16 RealMemory=1000 Gres=gpu:2 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO MaxCPUsPerNode=2
+PartitionName=gpu Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO
 END
     dd if=/dev/urandom of="$folder/munge.key" bs=1024 count=1 status=none
     chmod 600 "$folder/munge.key"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,8 +24,11 @@ if TYPE_CHECKING:
     from coranet.runs.comparison import Compare as Comparison
     from coranet.runs.comparison import Job
     from coranet.runs.search.grids import Axis
+    from coranet.runs.search.rung import Attempt
 
 
+_ARRAY = 8
+"""Trials of --search that are tasks together where nothing is said."""
 _NOT_CHOSEN = "Scores are of test cases: whoever picks a row by them can no longer say how well it does on new scans."
 
 TaskName = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(optional)")]
@@ -56,7 +61,7 @@ class CompareVerb:
     ] = None
     """The row that the others are held against."""
     task: TaskName = None
-    """Do this one run, named like its folder in DIR, and no table: what a task of --cluster does."""
+    """Do this one run, named like its folder in DIR, and no table: what a task of --cluster does. NAME@STEP pauses there."""
     sweep: Annotated[SearchOptions, FLAT] = SearchOptions()
     on: Annotated[ClusterOptions, FLAT] = ClusterOptions()
     options: Annotated[Shared, FLAT] = Shared()
@@ -67,7 +72,7 @@ class CompareVerb:
 
     def _compare(self) -> int:
         from coranet.cli.terminal.show import counting, say
-        from coranet.runs import comparison, jobs
+        from coranet.runs import comparison
         from coranet.runs.row_text import split_rows
         from coranet.runs.search.grids import crossed, in_words, read_axes
 
@@ -77,56 +82,64 @@ class CompareVerb:
         options = replace(options, preset=options.preset or "auto", classes=options.classes or "native")
         rows = split_rows(self.methods)
         axes = read_axes(self.sweep.grid, options.overrides)
+        if self.task is not None:
+            return self._do_task(self.task, dict.fromkeys((*crossed(rows, axes), *rows)), options)
         if self.sweep.halving is not None or self.sweep.search is not None:
             return self._choose(rows, axes, options)
         rows = crossed(rows, axes)
         methods, notes = ",".join(rows), [f"Varied: {in_words(axes)}. {_NOT_CHOSEN}"] if axes else []
-        if self.task is not None:
-            made = comparison.plan(self.data, self.out, methods, self.seeds, options)
-            return 1 if run_alone(made, made.job_of(self.task)) else 0
         against = self.against or ("supervised" if "supervised" in rows else rows[0] if rows else "")
         if rows and against not in rows:
             raise InputError(f"--against {against}: is none of the rows {', '.join(rows)}.")
-        if self.on.cluster is not None:
-            from coranet.runs.cluster.fleet import fleet
-
-            with fleet(self.out, self.on, GIVEN.get(), say) as tasks:
-                with owned(self.out), counting() as on_progress:
-                    made = comparison.prepare(self.data, self.out, methods, self.seeds, options, say, on_progress)
-                errors = tasks.attempt_all(made)
-                with owned(self.out):
-                    return _conclude(made, against, errors, notes)
-        with owned(self.out):
+        with self._hands() as (attempt, _), owned(self.out):
             with counting() as on_progress:
                 made = comparison.prepare(self.data, self.out, methods, self.seeds, options, say, on_progress)
-            errors = jobs.attempt_all(made, self.jobs, lambda job: run_alone(made, job), say)
-            return _conclude(made, against, errors, notes)
+            return _conclude(made, against, attempt(made), notes)
+
+    @contextmanager
+    def _hands(self) -> Iterator[tuple[Attempt, Attempt]]:
+        """Who does what is missing of a comparison: this machine or a cluster; and who does a rung of a search."""
+        from coranet.cli.terminal.show import say
+        from coranet.runs.cluster.fleet import fleet
+
+        if self.on.cluster is None:
+            here = partial(attempt_here, self.jobs)
+            yield here, here
+        else:
+            with fleet(self.out, self.on, GIVEN.get(), say) as tasks:
+                yield tasks.attempt_all, tasks.attempt_rung
+
+    def _do_task(self, name: str, rows: Iterable[str], options: Options) -> int:
+        """One run, up to the step where its name says that it pauses."""
+        from coranet.runs import comparison
+        from coranet.runs.search.rung import Rung
+
+        every = dict.fromkeys((*rows, *([self.against] if self.against else [])))
+        made = comparison.plan(self.data, self.out, ",".join(every), self.seeds, options)
+        run, _, step = name.rpartition(comparison.PAUSE)
+        made = Rung.of(made, made.rows, int(step)) if run and step.isdecimal() else made
+        return 1 if run_alone(made, made.job_of(name)) else 0
 
     def _choose(self, rows: Sequence[str], axes: Sequence[Axis], options: Options) -> int:
         """One row by validation cases; then its test cases, and those of the row it is held against."""
         from coranet.cli.terminal.show import counting, say
-        from coranet.runs import comparison, jobs
+        from coranet.runs import comparison
         from coranet.runs.search.grids import crossed, in_words
         from coranet.runs.search.halving import Halving
         from coranet.runs.search.trials import Trials
 
-        if self.on.cluster is not None or self.task is not None:
-            raise InputError("--halving, --search: wait for runs in one command. Use --jobs N in place of --cluster.")
         if "train.steps" in dict((*self.sweep.grid, *options.overrides)):
             raise InputError("--halving, --search: all runs are equally long. Give --steps in place of train.steps.")
         chooser: Halving | Trials
         if self.sweep.search is not None:
-            chooser = Trials.of(self.sweep.search, options.steps, rows, axes)
+            together = self.on.at_once or (_ARRAY if self.on.cluster == "slurm" else self.jobs)
+            chooser = Trials.of(self.sweep.search, options.steps, rows, axes, together)
             tried = tuple(dict.fromkeys((*chooser.samples, *([self.against] if self.against else []))))
         else:
             chooser, tried = Halving.from_text(self.sweep.halving or "", options.steps), crossed(rows, axes)
         if self.against is not None and self.against not in tried:
             raise InputError(f"--against {self.against}: is none of the rows {', '.join(tried)}.")
-
-        def attempt(some: Comparison) -> dict[str, str]:
-            return jobs.attempt_all(some, self.jobs, lambda job: run_alone(some, job), say)
-
-        with owned(self.out):
+        with self._hands() as (attempt, attempt_rung), owned(self.out):
             plan = comparison.plan(self.data, self.out, ",".join(tried), self.seeds, options)
             record = chooser.record(plan, in_words(axes)).begun(self.out)
             with counting() as on_progress:
@@ -135,7 +148,7 @@ class CompareVerb:
                 )
             record.write(self.out)
             say(chooser.in_words(made))
-            record = chooser.choose(made, record, attempt, say)
+            record = chooser.choose(made, record, attempt_rung, say)
             if self.sweep.search is not None:
                 from coranet.report.pictures.search_history import draw_search
 
@@ -158,6 +171,14 @@ def advice(out: Path, on: ClusterOptions, otherwise: str = ". Continue with the 
         return way_back(out, on)
 
     return said
+
+
+def attempt_here(most: int, made: Comparison) -> dict[str, str]:
+    """Run what is missing of a comparison on this machine, so many runs at a time; returns as `jobs.attempt_all`."""
+    from coranet.cli.terminal.show import say
+    from coranet.runs import jobs
+
+    return jobs.attempt_all(made, most, lambda job: run_alone(made, job), say)
 
 
 def run_alone(made: Comparison, job: Job) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -18,7 +18,7 @@ from coranet.files import sweep
 from coranet.runs.cluster.cluster_options import ShardOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from coranet.data.case_journal import CaseJournal
     from coranet.data.datasets.folder import Case
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 PLACES = ("run", "scans", "more", "out", "only", "page", "watch", "settle", "trust", "device", "max_gb", "on")
 """Options that say where and which, and change nothing in what is said of a scan."""
+_NAMED = 5
+"""Scans that the last sentence names; cases.csv has all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,24 +137,26 @@ class PredictVerb:
             gaps=self.allow_gaps,
             series=self.series,
         )
-        if self.on.cluster is not None and not self._hand_out(cases, CaseJournal(self.out, identity)):
+        if self.on.cluster is not None and not self._hand_out(cases, trained, identity):
             return 1
         share = [case for case in cases if shard is None or shard.has(case.name)]
         with sharing(self.out, shard, self.out):
             sweep(self.out)
             with CaseJournal(self.out, identity).opened(shard.name if shard else "all") as journal:
-                found = self._predict_missing(trained, share, journal)
+                found, refused = self._predict_missing(trained, share, journal)
+            if refused and not found:
+                raise InputError(next(iter(refused.values())))
             many = f"{len(found)} scan{'s' if len(found) != 1 else ''}"
             if shard:
                 say(f"Predicted shard {shard}, {many}: {self.out}")
-                return 0
-            rows = judge_predictions(trained, found, self.out)
+                return _end(share, refused)
+            rows = judge_predictions(trained, found, self.out, refused)
             if self.page:
                 self._write_page(cases, trained.classes)
         say(f"Predicted {many}: {self.out}")
         for sentence in worst(rows, found):
             say(sentence)
-        return 0
+        return _end(cases, refused)
 
     def _load(self, runs: Sequence[Path]) -> Trained:
         from coranet.cli.terminal.show import say
@@ -175,29 +179,43 @@ class PredictVerb:
         say(f"{which} of {trained.parameters / 1e6:.2f} M parameters, {what}, on {trained.device}.")
         return trained
 
-    def _hand_out(self, cases: Sequence[Case], journal: CaseJournal) -> bool:
-        """Have a cluster predict what is not finished; returns whether all of it was."""
+    def _hand_out(self, cases: Sequence[Case], trained: Trained, identity: str) -> bool:
+        """Have a cluster predict what is not finished; returns whether every case was tried."""
         from coranet.cli.terminal.show import say
+        from coranet.data.case_journal import CaseJournal
         from coranet.data.shards import Shard
         from coranet.runs.cluster.fleet import fleet
 
-        lacking = {Shard.of(case.name, self.on.shards) for case in cases if journal.found(case) is None}
+        files = self._files(trained, CaseJournal(self.out, identity))
+        lacking = {Shard.of(case.name, self.on.shards) for case in cases if not files.finished(case)}
         with fleet(self.out, self.on, GIVEN.get(), say) as tasks:
             if failed := tasks.attempt_shards(sorted(lacking)):
                 say(f"{failed} of {len(lacking)} shards failed: coranet status {self.out} shows them.")
-        return not failed
+        files = self._files(trained, CaseJournal(self.out, identity))
+        return not failed or all(files.finished(case) or files.refusal(case) for case in cases)
 
-    def _predict_missing(self, trained: Trained, cases: Sequence[Case], journal: CaseJournal) -> dict[str, CaseFacts]:
-        """What is not finished; returns what is known of all."""
-        from coranet.cli.terminal.show import counting
+    def _predict_missing(
+        self, trained: Trained, cases: Sequence[Case], journal: CaseJournal
+    ) -> tuple[dict[str, CaseFacts], dict[str, str]]:
+        """What is not finished; returns what is known of all, and why others could not be predicted."""
+        from coranet.cli.terminal.show import counting, say
 
+        refused: dict[str, str] = {}
+
+        def on_refusal(case: Case, reason: str) -> None:
+            refused[case.name] = reason
+            if len(cases) > 1:
+                say(f"{reason} Going on with other scans.")
+
+        files = replace(self._files(trained, journal), on_refusal=on_refusal, again=self.on.cluster is None)
         with counting() as on_progress:
-            return trained.predict_cases(
+            found = trained.predict_cases(
                 cases,
-                self._files(trained, journal),
+                files,
                 self.probabilities,
                 lambda done, total, name: on_progress("predicting", done, total),
             )
+        return found, refused
 
     def _files(self, trained: Trained, journal: CaseJournal) -> CaseFiles:
         """What is written of each case."""
@@ -261,3 +279,15 @@ class PredictVerb:
         if self.dicom_seg:
             writers.append(DicomSeg(classes, read_codes(self.codes) if self.codes else {}))
         return writers
+
+
+def _end(cases: Sequence[Case], refused: Collection[str]) -> int:
+    """What the command ends with, which is an error where scans could not be predicted."""
+    if not refused:
+        return 0
+    files = [str(case.images[0].path) for case in cases if case.name in refused]
+    more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+    raise InputError(
+        f"{len(files)} of {len(cases)} scans could not be predicted: {', '.join(files[:_NAMED])}{more}. "
+        "Mend or remove them, and give the same command again."
+    )

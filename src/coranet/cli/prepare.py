@@ -78,7 +78,7 @@ class PrepareVerb:
     """
 
     raw: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RAW")]
-    """The folder with the scans."""
+    """The folder with the scans, or a text file (.txt) with the path of a scan of such a folder in each line."""
     out: Annotated[Path, tyro.conf.arg(metavar="STORE")]
     """The folder to make."""
     dataset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "folder"

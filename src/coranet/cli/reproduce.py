@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from coranet.cli.compare import TaskName, advice, run_alone, show_rows
+from coranet.cli.compare import TaskName, advice, attempt_here, run_alone, show_rows
 from coranet.cli.terminal.parsing import FLAT, GIVEN
 from coranet.cli.terminal.stopping import until_stopped
 from coranet.errors import InputError, suggest
@@ -20,7 +20,6 @@ from coranet.runs.cluster.cluster_options import ClusterOptions
 if TYPE_CHECKING:
     from coranet.paper.reproduction import Attempt, Cells, Reproduction
     from coranet.paper.settings import Setting
-    from coranet.runs.comparison import Compare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +148,7 @@ class ReproduceVerb:
         if self.on.cluster is not None:
             return self._run_on_cluster(cells, request)
         with owned(self.out):
-            return self._run(cells, request, partial(_attempt_here, request.jobs))
+            return self._run(cells, request, partial(attempt_here, request.jobs))
 
     def _run_on_cluster(self, cells: Mapping[str, Cells], request: Reproduction) -> int:
         """Every run of every setting is handed over before the first is waited for."""
@@ -200,11 +199,3 @@ class ReproduceVerb:
             show_rows(rows)
         say(f"Tables and pictures: {page}")
         return 0
-
-
-def _attempt_here(most: int, made: Compare) -> dict[str, str]:
-    """Run what is missing of a comparison on this machine."""
-    from coranet.cli.terminal.show import say
-    from coranet.runs import jobs
-
-    return jobs.attempt_all(made, most, lambda job: run_alone(made, job), say)

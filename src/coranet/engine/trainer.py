@@ -193,7 +193,7 @@ class Trainer:
         check = last or done % max(train.steps // max(train.checks, 1), 1) == 0
         score = check or done == self.until
         if score or done % train.log_every == 0:
-            self._log(stretch, check=score)
+            self._log(stretch, check=score, may_be_best=check)
         if check:
             looked = Check(step=done, pool=self.setup.shown, predictor=self.setup.predictor())
             with self.forecast.timing("look"):
@@ -226,7 +226,7 @@ class Trainer:
             for listener in self.listeners:
                 listener.on_fall_back(FallBack(step=done, back_to=state.done, lost=lost))
 
-    def _log(self, stretch: Stretch, *, check: bool = False) -> None:
+    def _log(self, stretch: Stretch, *, check: bool = False, may_be_best: bool = False) -> None:
         run, state = self.run, self.state
         count = len(self.journal.steps)
         terms, measures = map(self.group.mean, self.journal.read())  # waits for the device
@@ -249,7 +249,7 @@ class Trainer:
         self.journal.write(record)
         for listener in self.listeners:
             listener.on_record(record)
-        if val:
+        if val and may_be_best:  # a pause chooses no weights: a run that never paused would not have looked at them
             state.save_best(val["mean"])
 
     def _images(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan, nan
 from pathlib import Path
@@ -22,6 +22,8 @@ CASES = "cases.csv"
 ALL = "all"
 """The class of a case's own row."""
 COLUMNS = ("case", "class", "expected_dice", "low", "high", "millilitres", "flags")
+NOT_PREDICTED = "not predicted"
+"""The flag of a scan that could not be: the first of all, and all there is in its row."""
 _BETWEEN = "; "
 
 
@@ -35,7 +37,8 @@ class Quality:
     """Dice; NaN where the run has no fit, or the class is not expected."""
     low: float = nan
     high: float = nan
-    millilitres: float
+    millilitres: float = nan
+    """Of what was found; NaN where the scan was not predicted."""
     flags: tuple[str, ...] = ()
 
     @property
@@ -44,12 +47,18 @@ class Quality:
         return self.class_name == ALL
 
 
-def judge(cases: Mapping[str, CaseFacts], usual: Usual, fit: DiceFit | None) -> tuple[Quality, ...]:
-    """The rows of all cases, worst first: by expected Dice or, without a fit, by flags and then by uncertain volume."""
+def judge(
+    cases: Mapping[str, CaseFacts], usual: Usual, fit: DiceFit | None, refused: Iterable[str] = ()
+) -> tuple[Quality, ...]:
+    """The rows of all cases, worst first: by expected Dice or, without a fit, by flags and then by uncertain volume.
+
+    Those that were `refused`, because they could not be predicted, come before all others.
+    """
     usual = usual.or_of(list(cases.values()))
     rows = {case: _rows_of(case, facts, usual, fit) for case, facts in cases.items()}
     worst = sorted(rows, key=lambda case: (_rank(rows[case][-1]), -cases[case].doubt, case))
-    return tuple(row for case in worst for row in (rows[case][-1], *rows[case][:-1]))
+    nothing = [Quality(case=case, class_name=ALL, flags=(NOT_PREDICTED,)) for case in refused]
+    return (*nothing, *(row for case in worst for row in (rows[case][-1], *rows[case][:-1])))
 
 
 def write_qualities(folder: Path, rows: Sequence[Quality]) -> Path:
@@ -59,7 +68,8 @@ def write_qualities(folder: Path, rows: Sequence[Quality]) -> Path:
     lines.writerow(COLUMNS)
     for row in rows:
         numbers = ("" if isnan(value) else f"{value:.4f}" for value in (row.expected, row.low, row.high))
-        lines.writerow((row.case, row.class_name, *numbers, f"{row.millilitres:.6g}", _BETWEEN.join(row.flags)))
+        volume = "" if isnan(row.millilitres) else f"{row.millilitres:.6g}"
+        lines.writerow((row.case, row.class_name, *numbers, volume, _BETWEEN.join(row.flags)))
     write_atomically(folder / CASES, text.getvalue().encode())
     return folder / CASES
 
@@ -130,15 +140,16 @@ def _rank(row: Quality) -> tuple[float, float]:
 
 def _row_of(line: Mapping[str, str]) -> Quality:
     flags = tuple(flag for flag in line["flags"].split(_BETWEEN) if flag)
-    if unknown := [flag for flag in flags if flag not in FLAGS]:
+    if unknown := [flag for flag in flags if flag not in (NOT_PREDICTED, *FLAGS)]:
         raise ValueError(f"no flag is called {unknown[0]!r}")
-    expected, low, high = (float(line[name] or "nan") for name in ("expected_dice", "low", "high"))
+    numbers = ("expected_dice", "low", "high", "millilitres")
+    expected, low, high, millilitres = (float(line[name] or "nan") for name in numbers)
     return Quality(
         case=line["case"],
         class_name=line["class"],
         expected=expected,
         low=low,
         high=high,
-        millilitres=float(line["millilitres"]),
+        millilitres=millilitres,
         flags=flags,
     )

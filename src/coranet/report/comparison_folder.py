@@ -87,6 +87,13 @@ def scans_of(folder: Path) -> Path | None:
     return Path(settings["data"]) if "data" in settings else None
 
 
+def search_of(folder: Path) -> list[str]:
+    """What search.json says in words: what was searched, on which cases, and what was chosen; nothing without a search."""
+    file = folder / "search.json"
+    notes = read_object(file, "Restore the file, or delete it").get("notes", []) if file.exists() else []
+    return [str(note) for note in notes] if isinstance(notes, list) else []
+
+
 def is_trained(seeds: Mapping[int, Path]) -> bool:
     """Whether at least one run of a row was begun."""
     return any(is_run(folder) for folder in seeds.values())

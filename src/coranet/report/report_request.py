@@ -17,6 +17,7 @@ from coranet.report.comparison_folder import (
     is_run,
     read_comparison,
     scans_of,
+    search_of,
 )
 from coranet.report.numbers import TableRow
 from coranet.report.page import Contents, write_page
@@ -82,16 +83,12 @@ def _report_on_comparison(found: ComparisonFolder, request: ReportRequest) -> tu
     table = write_comparison(request.target, standings(repeats), found.errors) if repeats else []
     sources = [found.folder / "data", Path(runs[0].settings["data"]["source"])]
     images, labels = _scan_folders(runs, request, [place for place in (scans_of(found.folder), *sources) if place])
-    notes = [f"{row} failed, {error}" for row, error in found.errors.items()]
+    search = search_of(found.folder)
+    notes = [*search, *(f"{row} failed, {error}" for row, error in found.errors.items())]
     if found.unfinished:
         listed = ", ".join(folder.name for folder in found.unfinished)
-        if (found.folder / "search.json").exists():
-            why = (
-                "A search stops early what does worse on validation cases: search.json says which, and on which cases."
-            )
-        else:
-            why = "The command that began them, given again, continues them."
-        notes.append(f"Not finished yet: {listed}. {why}")
+        why = "A search scores on test cases what it chooses, and stops others early. " if search else ""
+        notes.append(f"Not finished: {listed}. {why}The command that began them, given again, continues them.")
     named = found.folder.resolve().name
     title = f"{named}: {len(runs)} methods on {(scans_of(found.folder) or sources[-1]).name}"
     notes += _lacks(runs, images)

@@ -29,6 +29,8 @@ SETTINGS = "compare.json"
 """In the folder of a comparison: what all its runs share."""
 
 
+PAUSE = "@"
+"""Between the name of a run and the step at which it pauses."""
 EXAM = "exam"
 """Beside it, where a store is compared on: what is scored, as files."""
 
@@ -83,13 +85,17 @@ class Compare:
         """Who takes part in its training; studies have some."""
         return ()
 
+    def task_of(self, job: Job) -> str:
+        """What a job is called as a task: like its run folder, with the step it pauses at."""
+        return f"{self.folder(job).name}{'' if self.until is None else f'{PAUSE}{self.until}'}"
+
     def job_of(self, name: str) -> Job:
-        """The one whose run folder is called that.
+        """The one that is called that as a task.
 
         Raises:
             InputError: there is none.
         """
-        named = {self.folder(job).name: job for job in self.jobs}
+        named = {self.task_of(job): job for job in self.jobs}
         if name not in named:
             raise InputError(f"--task {name}: is no run of this comparison. {suggest(name, named)}")
         return named[name]

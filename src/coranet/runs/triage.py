@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from math import isnan
 from pathlib import Path
@@ -22,16 +22,19 @@ def usual_of(data: Data) -> Usual:
     return Usual(sizes=data.volumes, places=data.places, looks=data.looks)
 
 
-def judge_predictions(trained: Trained, found: Mapping[str, CaseFacts], out: Path) -> tuple[Quality, ...]:
-    """Write `cases.csv` beside predictions; returns its rows, worst case first."""
-    rows = judge(found, usual_of(trained.run.data), trained.fitted.cases if trained.fitted else None)
+def judge_predictions(
+    trained: Trained, found: Mapping[str, CaseFacts], out: Path, refused: Iterable[str] = ()
+) -> tuple[Quality, ...]:
+    """Write `cases.csv` beside predictions; returns its rows, worst case first, before it those that were refused."""
+    rows = judge(found, usual_of(trained.run.data), trained.fitted.cases if trained.fitted else None, refused)
     write_qualities(out, rows)
     return rows
 
 
 def worst(rows: Sequence[Quality], found: Mapping[str, CaseFacts]) -> list[str]:
     """The first cases, a line each with why, and where the others are."""
-    cases = [(next(group), list(group)) for _, group in groupby(rows, key=lambda row: row.case)]
+    known = (row for row in rows if row.case in found)
+    cases = [(next(group), list(group)) for _, group in groupby(known, key=lambda row: row.case)]
     said = {row.case: why(row, of) or _doubt(found[row.case]) for row, of in cases[:NAMED]}
     lines = [f"  {case}: {reason}" for case, reason in said.items() if reason]
     if lines:

@@ -13,7 +13,7 @@ import pytest
 from coranet.data.datasets.folder import read_folder
 from coranet.data.doctor import intake as intakes
 from coranet.data.doctor.inspection import inspect_folder
-from coranet.data.doctor.intake import REFUSED, Intake, take_in
+from coranet.data.doctor.intake import Intake, take_in
 from coranet.data.grid import choose_dims
 from coranet.data.prepare.choices import auto_preparation
 from coranet.data.prepare.partial_store import unfinished
@@ -161,7 +161,8 @@ def test_all_problems_are_counted_as_the_doctor_lists_them(tmp_path, jobs):
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_nothing_is_prepared_after_a_case_that_stops_all_and_the_rest_is_kept(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("keep", "names"), [(True, ["p0", "p1", "p2", "p3"]), (False, ["p0", "p1"])])
+def test_others_are_prepared_beside_a_broken_case_where_they_are_kept(tmp_path, monkeypatch, keep, names):
     root = write_scans(tmp_path / "scans")
     good = (root / "labelsTr/p1.nii.gz").read_bytes()
     spoil_label = nifti.read(root / "labelsTr/p1.nii.gz")
@@ -173,13 +174,13 @@ def test_nothing_is_prepared_after_a_case_that_stops_all_and_the_rest_is_kept(tm
     )
     there = {"place": lambda dataset, cases, settings: tmp_path / "store"}
     with pytest.raises(InputError, match="cannot be prepared as it is"):
-        taken_in(root, tmp_path / "cache", **there)
-    assert made == ["p0", "p1"]
+        taken_in(root, tmp_path / "cache", keep=keep, **there)
+    assert made == names
     assert not (tmp_path / "store").exists()
-    assert (unfinished(tmp_path / "store") / "pieces" / REFUSED).exists()
+    assert unfinished(tmp_path / "store").exists() == keep
     (root / "labelsTr/p1.nii.gz").write_bytes(good)
     store, _, remarks = taken_in(root, tmp_path / "cache", **there)
-    assert [one.resumed for one in remarks] == [True, False, False, False]
+    assert [one.resumed for one in remarks] == [keep, False, keep, keep]
     assert same_bytes(store, in_turn(root, tmp_path / "other"))
 
 

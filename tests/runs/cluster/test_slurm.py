@@ -3,6 +3,8 @@
 import csv
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ONE_NODE = Path(__file__).parents[2] / "slurm/one_node.sh"
+PAGE = Path(__file__).parents[3] / "docs/cluster.md"
 SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1")
 SMALL = [*(word for setting in SETTINGS for word in ("--set", setting)), "--device", "cpu"]
 METHODS = """
@@ -114,17 +117,44 @@ def test_one_is_killed_one_reaches_its_limit_one_fails_and_all_is_as_with_one_pr
     assert "Continuing after step" in log
 
 
-def test_shards_on_slurm_are_what_one_process_makes(finished, scans, tmp_path, slurm):
-    said = tmp_path / "said.txt"
-    words = ["predict", finished, scans / "imagesTr", "--device", "cpu"]
-    assert start([*words, "--out", tmp_path / "here"], slurm, said).wait() == 0
+def test_shards_on_slurm_are_what_one_process_makes_also_of_a_broken_scan(finished, scans, tmp_path, slurm):
+    said, raw = tmp_path / "said.txt", shutil.copytree(scans / "imagesTr", tmp_path / "raw")
+    broken = raw / "phantom_004_0000.nii.gz"
+    broken.write_bytes(broken.read_bytes()[:700])
+    words = ["predict", finished, raw, "--device", "cpu"]
+    assert start([*words, "--out", tmp_path / "here"], slurm, said).wait() == 1
     cluster = ["--out", tmp_path / "there", "--cluster", "slurm", "--shards", 2]
-    assert start([*words, *cluster], slurm, said).wait() == 0, said.read_text()
+    assert start([*words, *cluster], slurm, said).wait() == 1, said.read_text()
+    assert f"1 of 7 scans could not be predicted: {broken}." in said.read_text().splitlines()[-1]
     store = ["prepare", scans, "--jobs", 1, "--out"]
     assert start([*store, tmp_path / "whole"], slurm, said).wait() == 0
     assert start([*store, tmp_path / "store", *cluster[2:]], slurm, said).wait() == 0, said.read_text()
     for one, other in (("here", "there"), ("whole", "store")):
         assert _contents(tmp_path / one) == _contents(tmp_path / other)
+
+
+def test_every_command_of_the_page_does_what_it_says(finished, scans, tmp_path, slurm):
+    said, small = tmp_path / "said.txt", ["--seeds", 1, "--steps", 4, "--val", 1, *SMALL]
+    environment = {**slurm, "XDG_CACHE_HOME": str(tmp_path)}
+    places = {"RUN": finished, "RAW": scans, "SHARED": tmp_path / "cache"}
+    places |= {"500": "1", "100": "3", "8": "2"}  # steps and shards
+    for number, block in enumerate(_commands(PAGE.read_text())):
+        if block[0][1] != "status":  # which is of the folder before
+            places |= {"DIR": tmp_path / f"out{number}", "STORE": tmp_path / f"store{number}"}
+        for _, verb, *words in block:
+            there = places | {"SCANS": scans / "imagesTr" if verb == "predict" else scans}
+            more = {"compare": small, "predict": ["--device", "cpu"]}.get(verb, [])
+            filled = [there.get(word, word) for word in words]
+            assert start([verb, *filled, *more], environment, said).wait() == 0, said.read_text()
+    jobs = subprocess.run(["squeue", "--noheader"], env=slurm, capture_output=True, text=True, check=True)
+    assert jobs.stdout == ""
+
+
+def _commands(text):
+    """The commands of a page, as words, in the blocks in which they stand."""
+    blocks = re.findall(r"(?:^    .*\n)+", text, re.MULTILINE)
+    found = [[shlex.split(line) for line in block.replace("\\\n", " ").splitlines()] for block in blocks]
+    return [block for block in found if block[0][0] == "coranet"]
 
 
 def _scores(out):

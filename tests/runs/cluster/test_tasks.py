@@ -17,8 +17,8 @@ from coranet.runs.cluster import standing
 from coranet.runs.cluster.cluster_options import ClusterOptions, ShardOptions
 from coranet.runs.cluster.fleet import fleet, way_back
 from coranet.runs.cluster.ledger import Entry, Ledger, TaskNote, make_place, output_of, place_of, write_outcome
-from coranet.runs.cluster.standing import standings
-from coranet.runs.cluster.waiting import wait_for
+from coranet.runs.cluster.standing import TaskStanding, standings
+from coranet.runs.cluster.waiting import in_short, wait_for
 from coranet.runs.cluster.worker import FailedTaskError, Worker
 
 SETTINGS = ("net.width=4", "net.levels=2", "train.batch=[2,2]", "train.checks=1")
@@ -77,6 +77,7 @@ def test_times_are_read_as_slurm_reads_them(text, minutes):
         ({"cluster": "slurm", "slurm": (("time", "soon"),)}, "is no time"),
         ({"cluster": "slurm", "slurm": (("time", "0:10"),)}, "less than a minute"),
         ({"cluster": "slurm", "slurm": (("gpu",),)}, "KEY=VALUE"),
+        ({"cluster": "slurm", "slurm": (("--ntasks-per-node", "2"),)}, "ntasks-per-node: is set for every task"),
         ({"slurm": (("partition", "gpu"),)}, "Add --cluster slurm"),
         ({"cluster": "local", "at_once": 0}, "at least one"),
         ({"cluster": "local", "shard": "1/2"}, "is what a task does"),
@@ -89,26 +90,26 @@ def test_what_cannot_be_meant_is_refused(options, words):
 
 
 def test_without_submitit_one_sentence_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "submitit", None)
-    options = ClusterOptions(cluster="local")
-    with (
-        fleet(tmp_path / "out", options, ["predict"]) as tasks,
-        pytest.raises(InputError, match=r"pip install 'coranet"),
-    ):
-        tasks.send({"a": ()})
+    monkeypatch.setattr("coranet.runs.cluster.submission.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"pip install 'coranet"), _fleet(tmp_path / "out", "local"):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_slurm_the_way_out_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    options = ClusterOptions(cluster="slurm")
-    with fleet(tmp_path / "out", options, ["predict"]) as tasks, pytest.raises(InputError, match="no SLURM here"):
-        tasks.send({"a": ()})
-    assert Ledger.read(place_of(tmp_path / "out")) is None
+    with pytest.raises(InputError, match="no SLURM here"), _fleet(tmp_path / "out", "slurm"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def _fleet(out, cluster):
+    return fleet(out, ClusterOptions(cluster=cluster), ["predict"])
 
 
 def test_tasks_are_told_the_command_without_the_cluster(tmp_path):
     words = ["predict", "RUN", "--cluster", "slurm", "--slurm=mem=4G", "--slurm", "time=1", "--at-once", "3", "--masks"]
-    with fleet(tmp_path / "out", ClusterOptions(cluster="slurm"), words) as tasks:
+    with fleet(tmp_path / "out", ClusterOptions(cluster="local"), words) as tasks:
         assert tasks.words == ("predict", "RUN", "--masks")
     assert "Nothing was handed over" in way_back(tmp_path / "out", ClusterOptions(cluster="slurm"))
 
@@ -136,6 +137,9 @@ def test_how_tasks_stand_is_told_without_accounting(place, monkeypatch, capsys):
     stand = {one.name: one for one in standings(place)}
     assert [one.state for one in stand.values()] == ["finished", "failed", "runs", "cut off", "cut off"]
     assert (stand["c"].left, stand["c"].where, stand["b"].note) == ("59:00", "node3", "out of luck")
+    assert "never began" not in stand["d"].note
+    (place / "d.json").unlink()
+    assert f"It never began. Does its machine see {place}?" in standings(place)[3].note
     squeue(monkeypatch, "7_2|PENDING|1:00:00|Priority|\n")
     assert [(one.state, one.note) for one in standings(place)][2] == ("waits", "Priority")
     squeue(monkeypatch, "", 1, "slurm_load_jobs error: Unable to contact slurm controller")
@@ -147,6 +151,13 @@ def test_how_tasks_stand_is_told_without_accounting(place, monkeypatch, capsys):
     monkeypatch.setattr("coranet.runs.cluster.waiting._SURE", 0)
     assert set(wait_for(place, ["a", "b", "c", "d"], lambda line: None)) == {"b", "c", "d"}
     assert "scancel 7" in way_back(place.with_name("out"), ClusterOptions(cluster="slurm"))
+
+
+def test_many_tasks_that_stand_alike_are_counted_and_those_that_failed_are_named(tmp_path):
+    news = [TaskStanding(name=f"t{number}", state="waits", output=tmp_path) for number in range(100)]
+    news += [TaskStanding(name="bad", state="failed", note="no luck", output=tmp_path)]
+    assert in_short(news) == ["100 tasks: waits", "bad: failed. no luck"]
+    assert in_short(news[:2]) == ["t0: waits", "t1: waits"]
 
 
 def test_local_tasks_live_as_long_as_their_process(place, monkeypatch):

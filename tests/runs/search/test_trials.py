@@ -86,3 +86,24 @@ def test_a_trial_that_was_cut_off_is_tried_again_and_failures_are_named(tmp_path
     assert facts["trials"] == [[tried[1], None], [tried[2], -1.0]]
     assert found.chosen == tried[2]
     assert facts["importance"] == {}
+
+
+def test_trials_that_are_asked_for_together_are_one_rung(tmp_path):
+    pytest.importorskip("optuna")
+    trials = Trials.of(5, 10, ["supervised"], read_axes((("net.width", "2,3,4,5,6,7,8,9"),)), 3)
+    made, rungs = Rung(data=tmp_path, out=tmp_path, rows=("supervised",), seeds=1, options=None, exam=None), []
+
+    def attempt(rung):
+        rungs.append(rung.rows)
+        for job in rung.jobs:
+            rung.folder(job).mkdir(exist_ok=True)
+            line = json.dumps({"step": 10, "val": {"mean": int(job.row[-2]) / 10}})
+            (rung.folder(job) / "log.jsonl").write_text(f"{line}\n")
+        return {}
+
+    found = trials.choose(made, trials.record(made, ""), attempt, print)
+    assert len(rungs) == 2
+    assert len(rungs[0]) > 1
+    assert [row for row, _ in found.rounds[0]["trials"][:3]] == list(rungs[0])
+    assert len(found.rounds[0]["trials"]) == 5
+    assert found.chosen == max((row for row, _ in found.rounds[0]["trials"]), key=lambda row: row[-2])

@@ -13,6 +13,8 @@ from coranet.data.datasets.endocardium import survey_endocardium
 from coranet.data.datasets.folder import Dataset, refuse, survey
 from coranet.data.datasets.h5 import survey_h5
 from coranet.data.datasets.left_atrium import survey_left_atrium
+from coranet.data.datasets.listed_cases import home_of, only_listed
+from coranet.data.datasets.listed_scans import is_list
 from coranet.data.datasets.msd import survey_msd
 from coranet.data.datasets.pancreas_ct import survey_pancreas_ct
 from coranet.data.datasets.sunnybrook import survey_sunnybrook
@@ -35,7 +37,7 @@ DATASETS: dict[str, Callable[[Path], tuple[Dataset | None, list[Problem]]]] = {
 
 
 def survey_dataset(root: Path, name: str = "folder") -> tuple[Dataset | None, list[Problem]]:
-    """The dataset of that name in a folder, and all that is wrong with it.
+    """The dataset of that name in a folder, and all that is wrong with it; or those of its cases that a text lists.
 
     Raises:
         InputError: there is no dataset of that name.
@@ -51,8 +53,11 @@ def survey_dataset(root: Path, name: str = "folder") -> tuple[Dataset | None, li
 
 def _surveyed(root: Path, name: str) -> tuple[Dataset | None, list[Problem]]:
     try:
-        return DATASETS[name](root)
-    except FileError as error:  # a folder that may not be read, or a name that is no text
+        if not is_list(root):
+            return DATASETS[name](root)
+        dataset, problems = DATASETS[name](home_of(root))
+        return dataset and only_listed(dataset, root), problems
+    except FileError as error:  # a folder that may not be read, a name that is no text, or a list of something else
         return None, [error.problem]
 
 

@@ -20,6 +20,7 @@ from typing import Literal
 
 from coranet.data.datasets.description import Description, read_description
 from coranet.data.datasets.label_maps import refuse_labels
+from coranet.data.datasets.listed_scans import is_list, listed
 from coranet.data.datasets.manifest import Manifest
 from coranet.data.datasets.names import (
     case_and_channel,
@@ -36,8 +37,6 @@ from coranet.data.readers import READERS, Source, dicom, ending_of, label_source
 from coranet.errors import InputError
 
 Part = Literal["Tr", "Ts"]
-LIST = ".txt"
-"""How the name of a text ends that lists scans."""
 PARTS: tuple[Part, Part] = ("Tr", "Ts")
 
 _BEFORE_DICOM = (*READERS["nifti"].endings, *READERS["nrrd"].endings)
@@ -121,10 +120,7 @@ def scan_cases(path: Path, channels: int, series: str | None = None) -> tuple[Ca
     """
     if series is not None and not dicom.holds_dicom(path):
         raise FileError(path, "holds no DICOM to choose a series from", "Leave out --series, or give a DICOM folder")
-    if path.suffix == LIST and path.is_file():
-        files = _listed(path)
-    else:
-        files = (path,) if series is not None else _files_to_predict(path, channels)
+    files = (path,) if series is not None else _files_to_predict(path, channels)
     inside = () if series is None else (("series", series),)
     if path.is_dir() and series is None:
         refuse_labels(path, files)
@@ -142,27 +138,13 @@ def scan_cases(path: Path, channels: int, series: str | None = None) -> tuple[Ca
     )
 
 
-def _listed(path: Path) -> tuple[Path, ...]:
-    """What a text lists, a path a line, from its own folder on."""
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(
-            path, f"cannot be read as a list of scans ({error})", "Write a path a line, in UTF-8"
-        ) from error
-    files = tuple(path.parent / line for line in lines if line and not line.startswith("#"))
-    if not files:
-        raise FileError(path, "lists no scan", "Write the path of a scan into each line")
-    if absent := next((file for file in files if not file.exists()), None):
-        raise FileError(absent, f"does not exist, and {path} lists it", "Correct the list")
-    return files
-
-
 def _files_to_predict(path: Path, channels: int) -> tuple[Path, ...]:
     if path.is_dir():
         return _files_within(path)
     if not path.exists():
         raise FileError(path, "does not exist", "Check the path")
+    if is_list(path):
+        return listed(path)
     if channels == 1:
         return (path,)
     case, _ = case_and_channel(stem(path), channels, ())

@@ -20,18 +20,18 @@ from coranet.data.doctor.checks import check_case
 from coranet.data.doctor.inspection import Report, conclude, inspect_loose, inspect_surveyed
 from coranet.data.doctor.observation import Observation, ReadCase, inspect_case
 from coranet.data.prepare.extents import Extents, extents_of
-from coranet.data.prepare.partial_store import Piece, PieceFiles, discard, is_made
+from coranet.data.prepare.partial_store import PieceFiles, discard, is_made
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.prepare.share import prepare_share, shares_are_ready
 from coranet.data.prepare.store_builder import Remarks, build_store, building
-from coranet.data.prepare.workers import Task, make_piece, side_by_side
+from coranet.data.prepare.workers import Made, Task, make_piece, side_by_side
 from coranet.data.problem import Problem, fatal
 from coranet.data.readers import Volume
 from coranet.data.shards import Shard
 from coranet.errors import InputError
 
 REFUSED = "refused"
-"""The file, beside the cases that are prepared, which says that there is no use in preparing more of them."""
+"""The file, beside the cases that are prepared, which says that there is no use in preparing more of them: none are kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +107,8 @@ class _Checked:
     found: Dataset
     passes: Callable[[Problem], bool]
 
-    def __call__(self, task: Task) -> tuple[int, Piece, bool]:
-        if piece := PieceFiles(task.folder, task.number).read(task.key):
+    def __call__(self, task: Task) -> Made:
+        if piece := PieceFiles(task.folder, task.key).read():
             return task.number, piece, False
         read, observation = inspect_case(task.case, self.found.classes)
         wrong = [*observation.problems, *check_case(task.case, self.found, observation.seen, None)]
@@ -163,13 +163,14 @@ def _at_once(
         with closing(side_by_side(_carry_out, errands, min(intake.jobs, len(errands)))) as done:
             for number, observation, outcome in done:
                 observations[number] = observation
-                if isinstance(outcome, InputError):
+                wrong = [*observation.problems, *check_case(found.cases[number], found, observation.seen, None)]
+                if not all(map(intake.passes, wrong)):  # others go on, where they are kept until it is mended
+                    if not intake.keep:
+                        refused.touch()
+                elif isinstance(outcome, InputError):
                     failures[number] = outcome
                 elif outcome is not None:
                     builder.take(*outcome)
-                wrong = [*observation.problems, *check_case(found.cases[number], found, observation.seen, None)]
-                if not all(map(intake.passes, wrong)):
-                    refused.touch()
                 intake.on_progress("preparing", len(observations), len(errands))
         seen = [observations[number] for number in range(len(errands))]
         report = conclude(intake.root, found, problems, [*seen, *loose])
@@ -190,7 +191,7 @@ class Errand(NamedTuple):
     task: Task | None
 
 
-def _carry_out(errand: Errand) -> tuple[int, Observation, tuple[int, Piece, bool] | InputError | None]:
+def _carry_out(errand: Errand) -> tuple[int, Observation, Made | InputError | None]:
     """Read a case once; its number, what was seen of it, and what came of it or why nothing did."""
     read, observation = inspect_case(errand.case, errand.classes)
     task = errand.task

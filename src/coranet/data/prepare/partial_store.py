@@ -91,10 +91,11 @@ class Piece:
 
 
 class PieceFiles:
-    """The files of one case until it is its turn."""
+    """The files of one case until it is its turn, called by its key: they are found again where other cases come or go."""
 
-    def __init__(self, folder: Path, number: int) -> None:
-        self.image, self.label, self.words = (folder / f"{number:06d}.{kind}" for kind in ("image", "label", "json"))
+    def __init__(self, folder: Path, key: str) -> None:
+        self.key = key
+        self.image, self.label, self.words = (folder / f"{key}.{kind}" for kind in ("image", "label", "json"))
 
     def write_image(self, slabs: Iterable[NDArray[np.float32]], size: int, planes: int | None) -> Hash:
         """Write an image as it comes, some of its `size` planes `(n, Y, Z)` across X at a time.
@@ -124,10 +125,10 @@ class PieceFiles:
         with _in_one_move(self.words) as file:
             file.write(piece.to_text().encode())
 
-    def read(self, key: str) -> Piece | None:
-        """What was prepared from the same; None where nothing was, or from something else."""
+    def read(self) -> Piece | None:
+        """What was prepared; None where nothing was."""
         piece = Piece.from_text(self.words.read_text()) if self.words.is_file() else None
-        return piece if piece is not None and piece.key == key else None
+        return piece if piece is not None and piece.key == self.key else None
 
     def remove(self) -> None:
         """Once the store has it."""
@@ -210,7 +211,7 @@ class ResumableWriter(StoreWriter):
 
     def files_of(self, number: int) -> PieceFiles:
         """Where the case of that number is put while it waits."""
-        return PieceFiles(self.pieces, number)
+        return PieceFiles(self.pieces, self.keys[number])
 
     def append(self, piece: Piece, files: PieceFiles) -> None:
         """Move the next case into the store; once this returns, a killed process will not have to do it again."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from coranet.data.datasets.folder import Case
-from coranet.data.prepare.partial_store import PIECES, Piece, PieceFiles, unfinished
+from coranet.data.prepare.partial_store import PIECES, PieceFiles, unfinished
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.prepare.store_builder import OnProgress, case_key, check_crop, content_hash
-from coranet.data.prepare.workers import Task, side_by_side
+from coranet.data.prepare.workers import Guarded, Task, Work, refuse_broken, side_by_side
 from coranet.data.shards import Shard, sharing
 from coranet.errors import InputError
 from coranet.files import make_folder, write_atomically
-
-Work = Callable[[Task], tuple[int, Piece, bool]]
-"""Prepares a case into its files."""
 
 
 def prepare_share(
@@ -33,7 +30,7 @@ def prepare_share(
     What was prepared before from the same files is kept. All cases that can be prepared are, also where one cannot.
 
     Raises:
-        InputError: what is wrong with the first case that cannot be prepared.
+        InputError: what is wrong with a case that cannot be prepared, and which others cannot.
         OccupiedError: another process works on some of them.
     """
     check_crop(cases, settings)
@@ -44,30 +41,14 @@ def prepare_share(
         for number, case in enumerate(cases)
         if shard.has(case.name)
     ]
-    with sharing(folder, shard, path), closing(side_by_side(_Kept(work), tasks, min(jobs, len(tasks) or 1))) as made:
-        errors = dict[int, InputError]()
-        for done, (number, error) in enumerate(made, start=1):
-            if error is not None:
-                errors[number] = error
+    with sharing(folder, shard, path), closing(side_by_side(Guarded(work), tasks, min(jobs, len(tasks) or 1))) as made:
+        broken = dict[str, InputError]()
+        for done, (task, outcome) in enumerate(made, start=1):
+            if isinstance(outcome, InputError):
+                broken[str(task.case.images[0].path)] = outcome
             on_progress(done, len(tasks))
-        if errors:
-            more = f" And {len(errors) - 1} more cases of this shard." if len(errors) > 1 else ""
-            raise InputError(f"{errors[min(errors)]}{more}")
+        refuse_broken(broken)
         write_atomically(folder / f"{shard.name}.done", content_hash(keys).encode())
-
-
-class _Kept:
-    """The work, with its error as a result; a class, so that other processes can be told of it."""
-
-    def __init__(self, work: Work) -> None:
-        self.work = work
-
-    def __call__(self, task: Task) -> tuple[int, InputError | None]:
-        try:
-            self.work(task)
-        except InputError as error:
-            return task.number, error
-        return task.number, None
 
 
 def shares_are_ready(cases: Sequence[Case], settings: Preparation, path: Path) -> bool:
@@ -83,4 +64,4 @@ def shares_are_ready(cases: Sequence[Case], settings: Preparation, path: Path) -
         all(said.get(f"{Shard(number, count).name}.done") == of_all for number in range(1, count + 1))
         for count in counts
     )
-    return whole and all(PieceFiles(folder / PIECES, number).read(key) for number, key in enumerate(keys))
+    return whole and all(PieceFiles(folder / PIECES, key).read() for key in keys)

@@ -13,7 +13,7 @@ from pathlib import Path
 from coranet.data.datasets.folder import Case, Dataset
 from coranet.data.prepare.partial_store import CHOICE, Piece, ResumableWriter, discard, is_made
 from coranet.data.prepare.preparation import Preparation
-from coranet.data.prepare.workers import Task, carry_out, side_by_side
+from coranet.data.prepare.workers import Guarded, Task, carry_out, refuse_broken, side_by_side
 from coranet.data.problem import FileError
 from coranet.data.store import FORMAT, Store
 from coranet.errors import InputError
@@ -86,17 +86,25 @@ def build_store(
 
     Returns:
         What is to be said of each case.
+
+    Raises:
+        InputError: what is wrong with a case that cannot be prepared, and which others cannot; the rest is prepared.
     """
+    broken = dict[str, InputError]()
     with (
         building(dataset, cases, settings, path) as builder,
-        closing(side_by_side(carry_out, builder.tasks, jobs)) as made,
+        closing(side_by_side(Guarded(carry_out), builder.tasks, jobs)) as made,
     ):
         if builder.ready and on_progress:
             on_progress(builder.ready, len(cases))
-        for number, piece, new in made:
-            builder.take(number, piece, new)
+        for task, outcome in made:
+            if isinstance(outcome, InputError):
+                broken[str(task.case.images[0].path)] = outcome
+            else:
+                builder.take(*outcome)
             if on_progress:
                 on_progress(builder.ready, len(cases))
+        refuse_broken(broken)
         return builder.remarks
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -24,9 +24,15 @@ from coranet.errors import InputError
 from coranet.processes import end_with_parent
 from coranet.signals import ignore_requests
 
+Made = tuple[int, Piece, bool]
+"""A case's number, what to say of it, and whether it had not been prepared before."""
+Work = Callable[["Task"], Made]
+"""Prepares a case into its files."""
 T = TypeVar("T")
 Result = TypeVar("Result")
 
+_NAMED = 5
+"""Files that are named in one sentence; the others are counted."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -41,17 +47,17 @@ class Task(NamedTuple):
     """Where its files go."""
 
 
-def carry_out(task: Task) -> tuple[int, Piece, bool]:
-    """Read and prepare a case: its number, what to say of it, and whether that had not been done before."""
+def carry_out(task: Task) -> Made:
+    """Read and prepare a case."""
     images = (image.read() for image in task.case.images)
     labels = (source.read() for source in (task.case.label,) if source is not None)
     return make_piece(task, images, labels)
 
 
-def make_piece(task: Task, images: Iterable[Volume], labels: Iterable[Volume]) -> tuple[int, Piece, bool]:
-    """Prepare a case into its files, unless they are there; arguments as of `open_case`, returns as of `carry_out`."""
-    files = PieceFiles(task.folder, task.number)
-    if found := files.read(task.key):
+def make_piece(task: Task, images: Iterable[Volume], labels: Iterable[Volume]) -> Made:
+    """Prepare a case into its files, unless they are there; arguments as of `open_case`."""
+    files = PieceFiles(task.folder, task.key)
+    if found := files.read():
         return task.number, found, False
     case = task.case
     opened = open_case(images, labels, task.settings)
@@ -79,6 +85,28 @@ def make_piece(task: Task, images: Iterable[Volume], labels: Iterable[Volume]) -
     )
     files.finish(piece)
     return task.number, piece, True
+
+
+class Guarded:
+    """Work whose error is a result, so that one broken scan stops no other; a class, for other processes are told of it."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+
+    def __call__(self, task: Task) -> tuple[Task, Made | InputError]:
+        """What came of a task."""
+        try:
+            return task, self.work(task)
+        except InputError as error:
+            return task, error
+
+
+def refuse_broken(broken: Mapping[str, InputError]) -> None:
+    """Raise what is wrong with the first of the files, if there is one, and name the others."""
+    if broken:
+        first, *others = broken
+        named = ", ".join(others[:_NAMED]) + (f" and {len(others) - _NAMED} more" if len(others) > _NAMED else "")
+        raise InputError(f"{broken[first]}{f' Others that cannot be prepared: {named}.' if others else ''}")
 
 
 def side_by_side(work: Callable[[T], Result], tasks: Sequence[T], jobs: int) -> Generator[Result, None, None]:

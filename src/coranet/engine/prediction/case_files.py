@@ -1,4 +1,7 @@
-"""Predictions of many cases as files beside each other; what is finished is not predicted again."""
+"""Predictions of many cases as files beside each other; what is finished is not predicted again.
+
+A case that cannot be predicted need not stop the others: why it cannot be is kept as its row of the journal.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,15 @@ from coranet.data.datasets.folder import Case
 from coranet.data.readers import Volume
 from coranet.data.writers import LabelWriter
 from coranet.engine.prediction.answer import Answer
+from coranet.errors import InputError
 from coranet.files import make_folder
 from coranet.metrics.case_facts import CaseFacts
 
 OnCase = Callable[[int, int, str], None]
 """Told `(done, total, case)` after each."""
+Predict = Callable[[Sequence[Volume]], Answer]
+_REFUSED = "refused"
+"""In the row of a case that could not be predicted: why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,18 +36,25 @@ class CaseFiles:
     """Of label maps in further formats."""
     journal: CaseJournal | None = None
     """Knows which cases are finished, and is told of others."""
+    on_refusal: Callable[[Case, str], None] | None = None
+    """Told of a case that cannot be predicted, and why, while the others go on; without it, the first one stops all."""
+    again: bool = True
+    """Try those again that could not be predicted before."""
 
-    def write(
-        self, predict: Callable[[Sequence[Volume]], Answer], cases: Sequence[Case], on_case: OnCase | None = None
-    ) -> dict[str, CaseFacts]:
-        """Predict what is not finished; returns what was found, by case."""
+    def write(self, predict: Predict, cases: Sequence[Case], on_case: OnCase | None = None) -> dict[str, CaseFacts]:
+        """Predict what is not finished; returns what was found, by case.
+
+        Raises:
+            InputError: what is wrong with the first case that cannot be predicted, or with the folder for results.
+        """
         for writer in self.writers:
             for case in cases:
                 writer.check(case)
         make_folder(self.out)
         found: dict[str, CaseFacts] = {}
         for number, case in enumerate(cases, start=1):
-            found[case.name] = self.finished(case) or self._predict(predict, case)
+            if facts := self.finished(case) or self._attempt(predict, case):
+                found[case.name] = facts
             if on_case:
                 on_case(number, len(cases), case.name)
         return found
@@ -50,12 +64,33 @@ class CaseFiles:
         row = self.journal.found(case) if self.journal else None
         return None if row is None else CaseFacts.from_row(row)
 
-    def _predict(self, predict: Callable[[Sequence[Volume]], Answer], case: Case) -> CaseFacts:
-        volumes = [image.read() for image in case.images]
-        answer, geometry = predict(volumes), volumes[0].geometry
+    def refusal(self, case: Case) -> str | None:
+        """Why a case could not be predicted, where nothing has changed since."""
+        row = (self.journal.found(case) if self.journal else None) or {}
+        return row.get(_REFUSED)
+
+    def _attempt(self, predict: Predict, case: Case) -> CaseFacts | None:
+        if not self.again and (reason := self.refusal(case)):
+            self._refuse(case, reason)
+            return None
+        try:
+            volumes = [image.read() for image in case.images]
+            answer, geometry = predict(volumes), volumes[0].geometry
+        except InputError as error:
+            if self.on_refusal is None:
+                raise
+            named = any(str(image.path) in str(error) for image in case.images)
+            self._refuse(case, str(error) if named else f"{case.images[0].path}: {error}")
+            return None
         files = answer.write(self.out, case.name, geometry, flat=volumes[0].flat, masks=self.masks)
         files += [writer.write(self.out, case, answer.label, geometry) for writer in self.writers]
         assert answer.facts is not None
         if self.journal:
             self.journal.add(case, answer.facts.to_row(), files)
         return answer.facts
+
+    def _refuse(self, case: Case, reason: str) -> None:
+        if self.journal and self.refusal(case) != reason:
+            self.journal.add(case, {_REFUSED: reason}, [])
+        if self.on_refusal:
+            self.on_refusal(case, reason)

@@ -14,6 +14,20 @@ _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _USUAL = 240
 """Minutes of a task where nothing is said: most clusters grant them at once, and a task that needs more goes on after."""
 
+_OURS = (
+    "array",
+    "error",
+    "no_requeue",
+    "nodes",
+    "ntasks",
+    "ntasks_per_node",
+    "open_mode",
+    "output",
+    "requeue",
+    "signal",
+)
+"""Options of sbatch that make a task what it is: one process, which is told before its time ends, and goes on."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions:
@@ -23,14 +37,17 @@ class ClusterOptions:
     """Hand the work to a cluster as tasks, and wait for them: to SLURM, or to processes of this machine (needs the extra
     coranet[cluster]). Ctrl-C leaves them running; the same command comes back to them, and `coranet status` shows them."""
     slurm: Annotated[tuple[tuple[str, str], ...], Flag("KEY=VALUE", repeat=True)] = ()
-    """With --cluster: an option of sbatch, such as partition=gpu, gres=gpu:1, cpus-per-task=8, mem=32G or time=12:00:00. A
-    task that reaches its time is saved before, and goes on in the queue by itself."""
+    """With --cluster: an option of sbatch, such as partition=gpu, gres=gpu:1, cpus-per-task=8, mem=32G or time=12:00:00;
+    exclusive=true where it takes no value. A task that reaches its time is saved before, and goes on in the queue by
+    itself."""
     at_once: Annotated[int | None, Flag("N", default="as many as SLURM starts; locally 1")] = None
     """With --cluster: tasks at a time."""
 
     def __post_init__(self) -> None:
         if broken := [pair for pair in self.slurm if len(pair) != 2 or not pair[0]]:
             raise InputError(f"--slurm {'='.join(broken[0])}: write it as KEY=VALUE, such as partition=gpu.")
+        if taken := [key for key in self.settings if key in _OURS]:
+            raise InputError(f"--slurm {taken[0].replace('_', '-')}: is set for every task already. Leave it away.")
         if self.at_once is not None and self.at_once < 1:
             raise InputError(f"--at-once {self.at_once}: at least one.")
         if self.cluster is None and (self.slurm or self.at_once):

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coranet.data.shards import Shard
+from coranet.errors import InputError
 from coranet.locks import LOCK, holding
 from coranet.runs.cluster.cluster_options import ClusterOptions
 from coranet.runs.cluster.ledger import Assignment, Ledger, make_place, place_of
-from coranet.runs.cluster.submission import hand_over
+from coranet.runs.cluster.submission import hand_over, require_cluster
 from coranet.runs.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Fleet:
 
     def send_runs(self, compare: Compare, prefix: str = "") -> dict[str, Job]:
         """Hand over what is not finished of a comparison; the jobs by the names of their tasks."""
-        jobs = {f"{prefix}{compare.folder(job).name}": job for job in compare.jobs if not compare.finished(job)}
+        jobs = {f"{prefix}{compare.task_of(job)}": job for job in compare.jobs if not compare.finished(job)}
         self.send({name: ("--task", name) for name in jobs})
         return jobs
 
@@ -71,6 +72,23 @@ class Fleet:
                 errors.setdefault(job.row, f"seed {job.seed}: {kept_error(compare, job) or error}")
         return errors
 
+    def attempt_rung(self, compare: Compare) -> dict[str, str]:
+        """As `attempt_all`, for who keeps what did well: a run that was cut off did neither well nor badly.
+
+        Raises:
+            InputError: one was, and has to go on before its row is judged.
+        """
+        from coranet.runs.jobs import kept_error
+
+        errors = self.attempt_all(compare)
+        for job in compare.jobs:
+            if job.row in errors and not compare.finished(job) and kept_error(compare, job) is None:
+                raise InputError(
+                    f"{job.row}: is not judged, as a task of it did not end by itself ({errors[job.row]}). "
+                    "Give the same command again, and it goes on from its last save."
+                )
+        return errors
+
 
 @contextmanager
 def fleet(
@@ -79,8 +97,10 @@ def fleet(
     """The tasks that work on a folder; one command at a time looks after them.
 
     Raises:
-        OccupiedError: another command does.
+        InputError: there is no cluster to hand tasks to.
+        OccupiedError: another command looks after them.
     """
+    require_cluster(options)
     place = make_place(out)
     with holding(place / LOCK, out):
         yield Fleet(place=place, options=options, words=_of_tasks(words), say=say)

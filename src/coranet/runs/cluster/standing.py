@@ -70,7 +70,11 @@ def _standing(
     elif queue is None:
         state, note = "unknown", "The queue does not answer"
     elif found is None:
-        state, note = "cut off", note or ("It ended without a word: killed?" if outcome else "It never began")
+        state, note = (
+            "cut off",
+            note
+            or ("It ended without a word: killed?" if outcome else f"It never began. Does its machine see {place}?"),
+        )
     elif found.state in _PENDING or outcome is None:
         state, note = "waits", found.why if found.why != "None" else ""
     else:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -34,7 +36,7 @@ def hand_over(
     """Give every task that neither waits nor runs to the cluster; whoever calls holds the lock of the place.
 
     Raises:
-        InputError: submitit is not there, or the cluster refuses.
+        InputError: the cluster refuses.
     """
     ledger = Ledger.read(place)
     at_work = {one.name for one in standings(place) if one.state in ALIVE}
@@ -56,7 +58,8 @@ def hand_over(
         some = new[start : start + _ARRAY]
         for task in some:
             output_of(place, task.name).unlink(missing_ok=True)
-        jobs = _submitted(executor, [_worker(place, options, task, entries[task.name].token) for task in some])
+        workers = [_worker(place, options, task, entries[task.name].token) for task in some]
+        jobs = _submitted(executor, workers, begun.cluster)
         entries |= {task.name: _known(entries[task.name], job, options) for task, job in zip(some, jobs, strict=True)}
         replace(begun, entries=entries).write(place)
     numbers = sorted({entries[task.name].job.partition("_")[0] for task in new})
@@ -64,27 +67,34 @@ def hand_over(
     say(f"{len(new)} task{'s' if len(new) != 1 else ''} handed over, {jobs_said}.")
 
 
-def _executor(place: Path, options: ClusterOptions) -> Executor:
-    try:
-        import submitit
-    except ImportError as error:
+def require_cluster(options: ClusterOptions) -> None:
+    """Look whether tasks could be handed over, before anything is done for them.
+
+    Raises:
+        InputError: submitit or SLURM is not there.
+    """
+    if find_spec("submitit") is None:
         raise InputError(
             f"--cluster {options.cluster}: needs submitit, which is not installed. Install it with: "
             "pip install 'coranet[cluster]'"
-        ) from error
+        )
+    if options.cluster == "slurm" and not (which("srun") and which("sbatch")):
+        raise InputError(
+            "--cluster slurm: there is no SLURM here (no srun). Give the command on a machine of the cluster, or use "
+            "--cluster local."
+        )
+
+
+def _executor(place: Path, options: ClusterOptions) -> Executor:
+    import submitit
+
     grace = _grace(options)
     executor: Executor
     if options.cluster == "local":
         executor = submitit.LocalExecutor(place / SUBMITIT, max_num_timeout=SLICES)
         executor.update_parameters(timeout_min=options.minutes, signal_delay_s=grace, stderr_to_stdout=True)
         return executor
-    try:
-        executor = submitit.SlurmExecutor(place / SUBMITIT, max_num_timeout=SLICES)
-    except RuntimeError as error:
-        raise InputError(
-            "--cluster slurm: there is no SLURM here (no srun). Give the command on a machine of the cluster, or use "
-            "--cluster local."
-        ) from error
+    executor = submitit.SlurmExecutor(place / SUBMITIT, max_num_timeout=SLICES)
     settings: dict[str, Any] = {key: value == "true" or value for key, value in options.settings.items()}
     cpus = settings.get("cpus_per_task") or settings.get("c")
     executor.update_parameters(
@@ -94,7 +104,7 @@ def _executor(place: Path, options: ClusterOptions) -> Executor:
         stderr_to_stdout=True,
         additional_parameters={"requeue": True, **settings},
         srun_args=[f"--cpus-per-task={cpus}"] if cpus else [],  # which srun does not take over from sbatch
-        **({"array_parallelism": options.at_once} if options.at_once else {}),
+        array_parallelism=options.at_once or _ARRAY,
     )
     return executor
 
@@ -116,7 +126,7 @@ def _worker(place: Path, options: ClusterOptions, task: Assignment, token: str) 
     )
 
 
-def _submitted(executor: Executor, workers: Sequence[Worker]) -> list[str]:
+def _submitted(executor: Executor, workers: Sequence[Worker], cluster: str) -> list[str]:
     """The cluster's names of the jobs."""
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -124,8 +134,12 @@ def _submitted(executor: Executor, workers: Sequence[Worker]) -> list[str]:
         with deaf_children(), executor.batch():  # a local task goes on after Ctrl-C, as one of SLURM does
             jobs = [executor.submit(worker) for worker in workers]
     except (FailedJobError, FailedSubmissionError, OSError) as error:
-        said = one_line(str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__)
-        raise InputError(f"--cluster slurm: the tasks were refused ({said}). Change --slurm, and try again.") from error
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        said = next((line for line in lines if line.startswith("sbatch: ")), lines[-1]).removeprefix("sbatch: ")
+        raise InputError(
+            f"--cluster {cluster}: the tasks were refused ({one_line(said.removeprefix('error: '))}). "
+            "Change --slurm, and try again."
+        ) from error
     return [job.job_id for job in jobs]
 
 

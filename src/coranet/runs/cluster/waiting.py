@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from coranet.runs.cluster.standing import ALIVE, TaskStanding, standings
 
 _SOON, _LATER, _SLOWER = 0.5, 30.0, 1.3
 """Seconds between two looks: at first, at most, and how they grow. A queue is not to be asked all the time."""
+_MANY = 12
+"""Tasks that come to stand alike between two looks, and are counted if there are more."""
 _SURE = 3.0
 """Seconds for which a task is gone before that is believed: files of a network may come late."""
 
@@ -22,14 +25,23 @@ def wait_for(place: Path, names: Collection[str], say: Callable[[str], None] = p
         if any(one.state == "cut off" for one in stand.values()):
             time.sleep(_SURE)
             stand = {one.name: one for one in standings(place) if one.name in names}
-        for one in stand.values():
-            if said.get(one.name) != one.state:
-                say(in_words(one))
-                said[one.name], wait = one.state, _SOON
+        news = [one for one in stand.values() if said.get(one.name) != one.state]
+        for line in in_short(news):
+            say(line)
+        if news:
+            said, wait = {one.name: one.state for one in stand.values()}, _SOON
         if not any(one.state in ALIVE for one in stand.values()):
             return {one.name: one.note for one in stand.values() if one.state != "finished"}
         time.sleep(wait)
         wait = min(wait * _SLOWER, _LATER)
+
+
+def in_short(news: Sequence[TaskStanding]) -> list[str]:
+    """A line for each task, but for many that wait, run or are finished alike: a line for all of them."""
+    counts = Counter(one.state for one in news if one.state in ALIVE or one.state == "finished")
+    many = {state: count for state, count in counts.items() if count > _MANY}
+    lines = [f"{count} tasks: {state}" for state, count in many.items()]
+    return [*lines, *(in_words(one) for one in news if one.state not in many)]
 
 
 def in_words(one: TaskStanding) -> str:

@@ -13,7 +13,8 @@ from itertools import pairwise
 from coranet.errors import InputError
 from coranet.runs.comparison import Compare
 from coranet.runs.opened_store import Say
-from coranet.runs.search.rung import Attempt, Rung, ranked
+from coranet.runs.search.ranking import ranked
+from coranet.runs.search.rung import Attempt, Rung
 from coranet.runs.search.search_record import SearchRecord
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isnan
 from pathlib import Path
-from statistics import mean
 from typing import Any, NamedTuple
 
 from coranet.json_files import read_object
@@ -66,16 +64,6 @@ class Rung(Compare):
 
     def _settings_of(self, row: str, seed: int) -> Path:
         return self.folder(Job(row, seed)) / "run.json"
-
-
-def ranked(dice: Mapping[str, Sequence[float]]) -> list[str]:
-    """Rows, best first; of equals the one that was named first."""
-    return sorted(dice, key=lambda row: -worth(dice[row]))
-
-
-def worth(values: Sequence[float]) -> float:
-    """The mean over seeds; one that cannot be said counts as the worst."""
-    return found if values and not isnan(found := mean(values)) else -1.0
 
 
 def _log(folder: Path) -> list[dict[str, Any]]:

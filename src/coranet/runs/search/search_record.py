@@ -1,4 +1,7 @@
-"""What was searched, on which cases, and what came of it: search.json in the folder of a comparison."""
+"""What was searched, on which cases, and what came of it: search.json in the folder of a comparison.
+
+`notes` in it are what a page says of the search, in words.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,12 @@ from typing import Any
 from coranet.errors import InputError
 from coranet.files import write_atomically
 from coranet.json_files import read_object
-from coranet.runs.comparison import SETTINGS
+from coranet.runs.search.ranking import ranked
 
 RECORD = "search.json"
+NOTES = "notes"
+_SHOWN = 5
+"""Rows of a round that the page names; search.json has all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,18 +37,32 @@ class SearchRecord:
     """For each: the step, the Dice of every row by seed, what failed, and which rows were kept."""
     chosen: str | None = None
 
+    @classmethod
+    def read(cls, out: Path) -> SearchRecord | None:
+        """From the folder of a comparison; None where nothing was searched.
+
+        Raises:
+            InputError: search.json is broken.
+        """
+        file, way_out = out / RECORD, "Delete it, and give the command that made it again"
+        if not file.exists():
+            return None
+        try:
+            return cls(**{name: value for name, value in read_object(file, way_out).items() if name != NOTES})
+        except TypeError as error:
+            raise InputError(f"{file}: is no record of a search ({error}). {way_out}.") from error
+
     def begun(self, out: Path) -> SearchRecord:
         """The same search as the folder has it, where it was begun before.
 
         Raises:
             InputError: the folder holds another search, or a comparison without one.
         """
-        file = out / RECORD
-        if not file.exists():
-            if (out / SETTINGS).exists() and any(out.glob("*/run.json")):
+        kept = SearchRecord.read(out)
+        if kept is None:
+            if any(out.glob("*/run.json")):
                 raise InputError(f"{out}: holds runs that were begun without this search. Use another --out.")
             return self
-        kept = SearchRecord(**read_object(file, "Delete it, and give the same command again"))
         mine = json.loads(json.dumps(asdict(self)))
         for name in ("how", "varied", "asked"):
             if getattr(kept, name) != mine[name]:
@@ -52,7 +72,8 @@ class SearchRecord:
 
     def write(self, out: Path) -> None:
         """To search.json."""
-        write_atomically(out / RECORD, (json.dumps(asdict(self), indent=1) + "\n").encode())
+        content = {**asdict(self), NOTES: self.notes()}
+        write_atomically(out / RECORD, (json.dumps(content, indent=1) + "\n").encode())
 
     def with_round(self, **facts: Any) -> SearchRecord:
         """With what one more round found."""
@@ -62,12 +83,18 @@ class SearchRecord:
         """For the reader of the page."""
         cases = sorted({case for some in self.validation.values() for case in some})
         lines = [f"Searched by {self.how}: {self.varied or 'the methods as they are'}."]
-        lines += [
-            f"At step {one['step']}: "
-            + ", ".join(f"{row} {' '.join(f'{value:.3f}' for value in dice)}" for row, dice in one["dice"].items())
-            for one in self.rounds
-        ]
-        lines.append(f"Numbers are the Dice of validation cases, a seed each: {', '.join(cases)}.")
-        if self.how == "optuna":
+        lines += [_said(one["step"], one["dice"]) for one in self.rounds]
+        if cases:
+            lines.append(f"Numbers are the Dice of validation cases, a seed each: {', '.join(cases)}.")
+        if self.how == "optuna" and self.rounds:
             lines.append("How trials did one after the other, and which field mattered: search.png, beside this page.")
+        if self.chosen is None:
+            return [*lines, "No row is chosen yet. The command that began the search, given again, goes on with it."]
         return [*lines, f"Chosen by these alone: {self.chosen}. No test case was looked at before."]
+
+
+def _said(step: int, dice: dict[str, list[float]]) -> str:
+    best = ranked(dice)
+    rows = [f"{row} {' '.join(f'{value:.3f}' for value in dice[row])}" for row in best[:_SHOWN]]
+    rows += [f"and {len(best) - _SHOWN} that did worse"] if len(best) > _SHOWN else []
+    return f"At step {step}: {', '.join(rows)}."

@@ -14,7 +14,8 @@ from coranet.errors import InputError
 from coranet.runs.comparison import Compare
 from coranet.runs.opened_store import Say
 from coranet.runs.search.grids import Axis, axes_of, shared_out, with_settings
-from coranet.runs.search.rung import Attempt, Rung, RungScores, ranked, worth
+from coranet.runs.search.ranking import ranked, worth
+from coranet.runs.search.rung import Attempt, Rung, RungScores
 from coranet.runs.search.search_record import SearchRecord
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ class Trials:
     rows: tuple[str, ...]
     """Methods, before anything is varied."""
     axes: tuple[Axis, ...]
+    at_once: int = 1
+    """Combinations that are tried together, before anything is learnt of them."""
 
     @classmethod
-    def of(cls, count: int, steps: int | None, rows: Sequence[str], axes: Sequence[Axis]) -> Trials:
+    def of(cls, count: int, steps: int | None, rows: Sequence[str], axes: Sequence[Axis], at_once: int = 1) -> Trials:
         """`--search COUNT` of runs of so many steps.
 
         Raises:
@@ -52,7 +55,7 @@ class Trials:
                 f"--search {count}: there are {size} combinations. Try fewer, at least one; --halving tries them all."
             )
         _optuna()
-        return cls(count=count, steps=steps, rows=tuple(rows), axes=tuple(axes))
+        return cls(count=count, steps=steps, rows=tuple(rows), axes=tuple(axes), at_once=at_once)
 
     @property
     def samples(self) -> tuple[str, ...]:
@@ -74,12 +77,12 @@ class Trials:
         """Try until there are enough trials; a combination that comes again is not trained again."""
         study = _study(compare)
         while len(done := _done(study)) < self.count:
-            trial = study.ask()
-            row = self._suggested(trial)
-            trial.set_user_attr(_ROW, row)
-            found = Rung.of(compare, [row], self.steps).judge(attempt)
-            _tell(study, trial, row, found)
-            say(f"Trial {len(done) + 1} of {self.count}: {row}, {_told(row, found)}.")
+            trials = [study.ask() for _ in range(min(self.at_once, self.count - len(done)))]
+            rows = [self._suggested(trial) for trial in trials]
+            found = Rung.of(compare, list(dict.fromkeys(rows)), self.steps).judge(attempt)
+            for number, (trial, row) in enumerate(zip(trials, rows, strict=True), start=len(done) + 1):
+                _tell(study, trial, row, found)
+                say(f"Trial {number} of {self.count}: {row}, {_told(row, found)}.")
         rows = list(dict.fromkeys(trial.user_attrs[_ROW] for trial in done))
         rung = Rung.of(compare, rows, self.steps)
         dice, _ = rung.judge(lambda rung: {})  # all are trained
@@ -93,7 +96,9 @@ class Trials:
     def _suggested(self, trial: Trial) -> str:
         row = str(trial.suggest_categorical(_METHOD, self.rows)) if len(self.rows) > 1 else self.rows[0]
         axes = axes_of(row, self.axes)
-        return with_settings(row, {axis.path: str(trial.suggest_categorical(axis.path, axis.values)) for axis in axes})
+        row = with_settings(row, {axis.path: str(trial.suggest_categorical(axis.path, axis.values)) for axis in axes})
+        trial.set_user_attr(_ROW, row)
+        return row
 
 
 def _optuna() -> Any:
@@ -118,7 +123,8 @@ def _study(compare: Compare) -> Study:
     for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         study.enqueue_trial(trial.params)
-    study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))  # not the same draws again when it goes on
+    # Not the same draws again when it goes on; and of those that are tried together, not the same twice.
+    study.sampler = optuna.samplers.TPESampler(seed=len(study.trials), constant_liar=True)
     return study
 
 
