@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from coranet.data.datasets.corrections import read_corrections
@@ -11,6 +12,7 @@ from coranet.data.prepare.preparation import Preparation
 from coranet.engine.allowance import make_networks
 from coranet.engine.checkpoint import LAST
 from coranet.engine.codec import decode
+from coranet.engine.foreign_weights import ForeignWeights
 from coranet.engine.group import Group
 from coranet.engine.listeners.film import Film
 from coranet.engine.listeners.map_archive import MapArchive
@@ -116,8 +118,11 @@ def _train_in_group(
         trainer.resume(say)
         say(f"Continuing after step {trainer.state.done} of {run.train.steps}.")
     else:
+        foreign = ForeignWeights.read(options.weights) if options.weights else None
         with group.in_turn():
             run, store = make_run(data, options, device, group.size, say=say, on_progress=on_progress)
+        if foreign:
+            run = replace(run, made_with={**run.made_with, "weights_sha256": foreign.sha256})
         heard = OtherLabels()
         if options.teacher is not None:
             heard = OtherLabels.read(options.teacher, store, run.split.unlabelled)
@@ -128,6 +133,8 @@ def _train_in_group(
         if options.init is not None:
             trainer.state.start_from(options.init, say)
             say(f"Starting from the weights of {options.init}.")
+        if foreign:
+            say(foreign.start(trainer.setup.nets))
         if group.leads:
             _begin_folder(run, out)
             if heard.maps:

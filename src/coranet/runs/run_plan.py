@@ -96,7 +96,12 @@ def make_run(
     if heritage:
         run = heritage.passed_on(run)
         say(heritage.in_words(store))
-    places = {"init": options.init, "labels": options.labels, "teacher": options.teacher}
+    places = {
+        "init": options.init,
+        "weights": options.weights,
+        "labels": options.labels,
+        "teacher": options.teacher,
+    }
     asked: dict[str, object] = {"preset": chosen, "labelled": options.labelled, "minutes": minutes}
     asked |= {name: str(place.resolve()) for name, place in places.items() if place}
     asked["threads"] = torch.get_num_threads() if device.type == "cpu" else None
