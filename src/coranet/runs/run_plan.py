@@ -113,9 +113,7 @@ def make_run(
     if processes > 1:
         run = replace(run, accel=replace(run.accel, processes=processes))
     if own:
-        # Chance or a choice that is not made on the device would be frozen into a graph: who knows their file may say so.
         run = replace(run, method_source=title, method_sha256=own.checksum)
-        run = replace(run, accel=replace(run.accel, graphs=False))
     for path, text in options.overrides:
         run = override(run, path, text)
     run.check()
