@@ -36,12 +36,12 @@ test: .venv/.dev  ## the tests, but for those marked slow, gpu or browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 format: .venv/.dev  ## write the code in the house's format
-	$(BIN)/ruff check --fix --quiet src tests benchmarks
-	$(BIN)/ruff format --quiet src tests benchmarks
+	$(BIN)/ruff check --fix --quiet src tests benchmarks apps
+	$(BIN)/ruff format --quiet src tests benchmarks apps
 
 lint: .venv/.dev
-	$(BIN)/ruff format --check --quiet src tests benchmarks
-	$(BIN)/ruff check --quiet src tests benchmarks
+	$(BIN)/ruff format --check --quiet src tests benchmarks apps
+	$(BIN)/ruff check --quiet src tests benchmarks apps
 
 types: .venv/.dev
 	$(BIN)/mypy

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_type_hints
 
+import numpy as np
 import pytest
 
 import coranet
@@ -53,9 +54,9 @@ ORDER = (
 def test_verbs_are_shown_in_the_order_in_which_one_needs_them(capsys):
     assert list(VERBS) == [verb for verb in ORDER if verb in VERBS]
     _, out, _ = run(capsys, "--help")
-    shown = re.findall(r"^\W*coranet (\w+) ", out, re.MULTILINE)
-    assert shown == [verb for verb in VERBS if verb in shown]
-    assert {"doctor", "train", "predict", "export"} <= set(shown)
+    shown = re.findall(r"^    coranet (\w+)", out, re.MULTILINE)
+    assert shown == list(VERBS)
+    assert len(out.splitlines()) < 24  # one screen
 
 
 def test_an_exported_network_predicts_as_its_run(capsys, finished, scans, tmp_path):
@@ -69,9 +70,10 @@ def test_an_exported_network_predicts_as_its_run(capsys, finished, scans, tmp_pa
         assert run(capsys, *words)[0] == 0
     files = sorted(file.name for file in (tmp_path / "run").glob("*.nii.gz"))
     assert sorted(file.name for file in (tmp_path / "file").glob("*.nii.gz")) == files
-    for name in (name for name in files if not name.endswith("_score.nii.gz")):  # which the run alone has a fit of
+    for name in files:
         ours, theirs = (nifti.read(tmp_path / folder / name) for folder in ("run", "file"))
-        assert (ours.array == theirs.array).all()
+        near = 0.01 if name.endswith("_score.nii.gz") else 0
+        np.testing.assert_allclose(theirs.array, ours.array, rtol=0, atol=near)
     words = ("predict", tmp_path / "there/net.onnx", scans, "--out", tmp_path / "x", "--only", "val")
     code, _, err = run(capsys, *words)
     assert code == 1

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import coranet
-from coranet.engine import checkpoint, step
+from coranet.engine import captured as graphs
+from coranet.engine import checkpoint
 from coranet.engine.run import Run
 from coranet.methods import METHODS
 from coranet.runs.launch import train
@@ -40,6 +41,6 @@ def test_a_captured_step_is_the_step_itself(method, scans, small, tmp_path, monk
     options = small(method=method, device="cuda", steps=20)
     captured = train(scans, tmp_path / "captured", options)
     assert Run.read(captured).accel.graphs
-    monkeypatch.setattr(step, "WARM_UP", 1000)
+    monkeypatch.setattr(graphs, "WARM_UP", 1000)
     eager = weights(train(scans, tmp_path / "eager", options))
     assert all(torch.equal(value, eager[key]) for key, value in weights(captured).items())

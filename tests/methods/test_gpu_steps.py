@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from coranet.engine.captured import WARM_UP, Captured
 from coranet.engine.optimizers import make_optimizers
 from coranet.engine.run import Accel, Optim
-from coranet.engine.step import WARM_UP, Captured, Updates, laid_out
+from coranet.engine.step import Updates, laid_out
 from tests import tiny
 from tests.methods.subjects import by_pairs, named
 from tests.methods.test_contract import phases

@@ -91,6 +91,7 @@ OTHER = {
     "minutes": 3.0,
     "seed": 9,
     "init": Path("elsewhere"),
+    "weights": Path("elsewhere"),
     "labels": Path("elsewhere"),
     "teacher": Path("elsewhere"),
 }

@@ -70,6 +70,7 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet demo                                  three minutes, nothing needed
     coranet doctor SCANS                          is my folder in order?
     coranet prepare SCANS --out STORE             one compact store, of any format
+    coranet split SCANS --ratio 1:4 --out FILE    which cases are labelled, for validation and for test
     coranet train SCANS --out RUN                 prepare, split and train
     coranet calibrate RUN                         how far to believe it: cross-validation over its labels
     coranet predict RUN NEW_SCANS --out FOLDER    labels and uncertain regions, worst first
@@ -80,7 +81,10 @@ ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and
     coranet export RUN --onnx FILE                the network for those without PyTorch
     coranet compare SCANS --methods A,B --out DIR several methods and seeds, one table
     coranet status DIR                            what runs, waits and failed on a cluster
+    coranet methods                               which methods there are, with their equations
     coranet reproduce table9 --data SETS          a table or figure of the paper, made again
+
+All that a verb can do: coranet VERB --help. The version: coranet --version.
 """
 
 
@@ -118,6 +122,9 @@ def _run(words: list[str]) -> int:
     if words == ["--version"]:
         sys.stdout.write(f"coranet {__version__}\n")
         return 0
+    if words in (["--help"], ["-h"]):
+        sys.stdout.write(ABOUT)
+        return 0
     said = StringIO()
     try:
         with redirect_stderr(said):
@@ -136,7 +143,6 @@ def _read(words: Sequence[str]) -> Verb:
     verb: Verb = tyro.extras.subcommand_cli_from_dict(
         VERBS,
         prog="coranet",
-        description=ABOUT,
         args=_folders_first(words),
         config=(tyro.conf.FlagCreatePairsOff,),
         registry=REGISTRY,

@@ -15,8 +15,8 @@ class ExportVerb:
 
     The file holds the main head and what its uncertainty is read from: for CoraNet the conservative and the radical head.
     Windows may have any number and size. The recipe says all that is done to a scan before and after: orientation,
-    spacing, grey levels, windows and how they are blended, classes and estimator. `coranet predict FILE.onnx SCANS --out
-    DIR` does it. Needs the extra coranet[onnx].
+    spacing, grey levels, windows and how they are blended, classes, estimator, and what `coranet calibrate` fitted.
+    `coranet predict FILE.onnx SCANS --out DIR` does it. Needs the extra coranet[onnx].
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -38,6 +38,7 @@ class ExportVerb:
     def __call__(self) -> int:
         """Export."""
         from coranet.cli.terminal.show import say
+        from coranet.engine.prediction.fitted import Fitted
         from coranet.engine.prediction.loading import load_segmenter
         from coranet.engine.prediction.onnx_export import export
         from coranet.engine.prediction.predictor import stride_of
@@ -45,7 +46,9 @@ class ExportVerb:
 
         run = Run.read(self.run, trust=self.trust)
         segmenter = load_segmenter(self.run, run, uncertainty=not self.no_uncertainty, best=self.best, say=say)
-        difference = export(run, segmenter, self.onnx, stride_of(run.data.window, self.stride))
+        fitted = None if self.no_uncertainty else Fitted.of(self.run, run.identity)
+        stride = stride_of(run.data.window, self.stride)
+        difference = export(run, segmenter, self.onnx, stride, fitted.fit if fitted else None)
         size = self.onnx.stat().st_size / 1e6
         say(f"Exported {size:.1f} MB: {self.onnx}, and {self.onnx.with_name('recipe.json')}")
         say(f"Checked with onnxruntime: probabilities of a window of noise differ by {difference:.1g} from PyTorch's.")

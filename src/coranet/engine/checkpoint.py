@@ -58,7 +58,7 @@ def load(
         run: the identity of the run that it must be of, if that has one.
         say: who is told of a file that has no checksums.
     """
-    content = _opened(path, device)
+    content = opened(path, device)
     written = content.pop("format", None)
     if written not in (FORMAT, EARLIER):
         raise InputError(f"{path}: not a checkpoint of coranet. Use one that `coranet train` wrote.")
@@ -75,22 +75,34 @@ def load(
     return content
 
 
-def _opened(path: Path, device: torch.device) -> dict[str, Any]:
-    """The content of a file that PyTorch wrote and that executes nothing."""
-    refusal = f"{path}: not a checkpoint of coranet, and so not opened further. Use one that `coranet train` wrote."
+def opened(
+    path: Path,
+    device: torch.device,
+    kind: str = "checkpoint of coranet",
+    origin: str = "Use one that `coranet train` wrote.",
+    missing: str = "The run has saved nothing, or the folder is another one: start anew.",
+) -> dict[str, Any]:
+    """The content of a file that PyTorch wrote and that executes nothing.
+
+    Args:
+        path: the file.
+        device: where its tensors go.
+        kind: what it should be, as a person is told where it is not.
+        origin: where to get one that is, in a sentence.
+        missing: what to do where there is no file.
+    """
+    refusal = f"{path}: not a {kind}, and so not opened further. {origin}"
     try:
         if not path.exists():
-            raise InputError(
-                f"{path}: no such checkpoint. The run has saved nothing, or the folder is another one: start anew."
-            )
+            raise InputError(f"{path}: no such {kind.partition(' of ')[0]}. {missing}")
         if not path.is_file():
-            raise InputError(f"{path}: is no file. Give a run folder, or a checkpoint that `coranet train` wrote.")
+            raise InputError(f"{path}: is no file. Give a {kind}. {origin}")
         with path.open("rb") as file:
             start = file.read(4)
         if not start:
-            raise InputError(f"{path}: not a checkpoint of coranet, as it is empty. {WAY_OUT}")
+            raise InputError(f"{path}: not a {kind}, as it is empty. {origin}")
         if start == b"PK\x03\x04" and not zipfile.is_zipfile(path):
-            raise InputError(f"{path}: is cut off: its end is missing. {WAY_OUT}")
+            raise InputError(f"{path}: is cut off: its end is missing. {origin}")
         if start != b"PK\x03\x04" or not _is_stored(path):
             raise InputError(refusal)
         content = torch.load(path, map_location=device, weights_only=True)

@@ -158,6 +158,9 @@ class Listener:
     def on_fall_back(self, event: FallBack) -> None:
         """Before training goes on by labels alone."""
 
+    def on_remark(self, text: str) -> None:
+        """A sentence that a person should read."""
+
     def on_end(self, outcome: Outcome) -> None:
         """After the last step."""
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.data.store import Store
+from coranet.engine.captured import Captured
 from coranet.engine.checkpoint import Say, warn
 from coranet.engine.group import ALONE, Group
 from coranet.engine.log import Check, Clock, FallBack, Journal, Listener, Outcome, Plan, Record, Refresh
@@ -21,7 +22,7 @@ from coranet.engine.optimizers import rate
 from coranet.engine.run import Run
 from coranet.engine.setup import Setup
 from coranet.engine.state import State
-from coranet.engine.step import Captured, Updates
+from coranet.engine.step import Updates
 from coranet.engine.timeline import Stretch
 from coranet.engine.timing.estimate import estimate_prices
 from coranet.engine.timing.forecast import Forecast, Prices
@@ -272,7 +273,13 @@ class Trainer:
 
     def _learner(self) -> Callable[[Batch, Progress, float], Terms]:
         updates = Updates(self.run.learning, self.setup.nets, self.state.optimizers, self.run.accel, self.group)
-        return Captured(updates) if self.run.accel.graphs else updates
+        if not self.run.accel.graphs:
+            return updates
+        return Captured(updates, wary=self.run.method_source is not None, say=self._remark)
+
+    def _remark(self, text: str) -> None:
+        for listener in self.listeners:
+            listener.on_remark(text)
 
     def save(self) -> None:
         """The newest state."""

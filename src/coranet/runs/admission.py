@@ -150,6 +150,7 @@ def _begun_with(run: Run, asked: Options) -> Options:
         seed=run.seed,
         teacher=_same_place(asked.teacher, run.made_with.get("teacher")),
         init=_same_place(asked.init, run.made_with.get("init")),
+        weights=_same_place(asked.weights, run.made_with.get("weights")),
         labels=_same_place(asked.labels, run.made_with.get("labels")),
     )
 

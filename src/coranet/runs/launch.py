@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coranet.data.datasets.corrections import read_corrections
@@ -13,6 +13,7 @@ from coranet.data.store import Store
 from coranet.engine.allowance import make_networks
 from coranet.engine.checkpoint import LAST
 from coranet.engine.codec import decode
+from coranet.engine.foreign_weights import ForeignWeights
 from coranet.engine.group import Group
 from coranet.engine.listeners.film import Film
 from coranet.engine.listeners.map_archive import MapArchive
@@ -138,10 +139,13 @@ class Launch:
     def _begun(self) -> tuple[Trainer, Store]:
         """A new run, whose folder has all that it takes to go on."""
         options, group = self.options, self.group
+        foreign = ForeignWeights.read(options.weights) if options.weights else None
         with group.in_turn():
             run, store = make_run(
                 self.data, options, group.device, group.size, say=self.say, on_progress=self.on_progress
             )
+        if foreign:
+            run = replace(run, made_with={**run.made_with, "weights_sha256": foreign.sha256})
         heard = self._heard(run, store)
         if minutes := run.made_with.get("minutes"):
             run = paced(run, store, group.device, minutes, group, heard.maps, dict(options.overrides), self.say)
@@ -149,6 +153,8 @@ class Launch:
         if options.init is not None:
             trainer.state.start_from(options.init, self.say)
             self.say(f"Starting from the weights of {options.init}.")
+        if foreign:
+            self.say(foreign.start(trainer.setup.nets))
         if group.leads:
             _begin_folder(run, self.out, heard)
             trainer.begin()

@@ -81,6 +81,9 @@ class Options(Shared):
     init: Annotated[Path | None, Flag("RUN")] = None
     """Start from another run's weights, for example after labels were corrected. Its settings are taken over, but for those
     that are given here."""
+    weights: Annotated[Path | None, Flag("FILE")] = None
+    """Start from weights that another program trained: model.pt of a MONAI bundle, checkpoint_final.pth of nnU-Net. Tensors
+    whose name and shape fit are taken. The network is chosen as ever, by --net and --set net.options."""
     teacher: Annotated[Path | None, Flag("FOLDER")] = None
     """Label maps <case>.nii.gz of some unlabelled scans by another model, a voice that coranet, coranet:repaired and
     coranet:plus may doubt. Classes are matched by name through FOLDER/dataset.json."""
@@ -94,6 +97,8 @@ class Options(Shared):
         super().__post_init__()
         if self.minutes is not None and not 0 < self.minutes < math.inf:
             raise InputError(f"--minutes {self.minutes:g}: give a positive number, such as 10.")
+        if self.init is not None and self.weights is not None:
+            raise InputError("--init and --weights both say which weights to start from. Give one of them.")
 
 
 WHERE = frozenset({"device", "cache", "max_gb", "threads", "trust"})

@@ -171,10 +171,7 @@ class RunPlan:
         if processes > 1:
             run = replace(run, accel=replace(run.accel, processes=processes))
         if self.own:
-            # Chance or a choice that is not made on the device would be frozen into a graph.
-            # Who knows their file may say so.
             run = replace(run, method_source=self.title, method_sha256=self.own.checksum)
-            run = replace(run, accel=replace(run.accel, graphs=False))
         for path, text in options.overrides:
             run = override(run, path, text)
         return run
@@ -182,7 +179,7 @@ class RunPlan:
     def _made_with(self) -> dict[str, object]:
         """The words that a resumed run is held to."""
         options = self.options
-        places = {"init": options.init, "labels": options.labels, "teacher": options.teacher}
+        places = {name: getattr(options, name) for name in ("init", "weights", "labels", "teacher")}
         asked: dict[str, object] = {"preset": self.chosen, "labelled": options.labelled, "minutes": self.minutes}
         asked |= {name: str(place.resolve()) for name, place in places.items() if place}
         asked["threads"] = torch.get_num_threads() if self.device.type == "cpu" else None

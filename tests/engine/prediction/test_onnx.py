@@ -10,7 +10,9 @@ import pytest
 import torch
 
 import coranet
+from coranet.cli import main
 from coranet.engine.checkpoint import warn
+from coranet.engine.prediction.fitted import Fitted
 from coranet.engine.prediction.loading import load_segmenter
 from coranet.engine.prediction.onnx_export import export
 from coranet.engine.prediction.onnx_network import open_network
@@ -20,8 +22,10 @@ from coranet.engine.run import Accel, Run
 from coranet.errors import InputError
 from coranet.feed.windows import Patches, Slices
 from coranet.methods.one_vs_rest import OneVsRest
+from coranet.metrics.expectation import DiceFit
 from coranet.nets import MakeNet, Net
 from coranet.uncertainty import Aleatoric, Ensemble, MCDropout, Softmax
+from coranet.uncertainty.wrongness import Wrongness
 
 runtime = pytest.importorskip("onnxruntime")
 
@@ -59,6 +63,29 @@ def test_a_file_measures_and_warns_as_its_run(finished, file, scans, tmp_path):
     assert travelled.classes == run.classes
     assert travelled.run.data.volumes == run.run.data.volumes
     assert travelled.parameters == run.parameters
+
+
+def test_a_file_has_what_was_fitted_for_its_run(finished, scans, tmp_path):
+    """Scores, and every number of cases.csv, from the file as from the run."""
+    run = shutil.copytree(finished, tmp_path / "run")
+    voxels, cases = Wrongness(weights=(-1.0, -0.5, 0.2, 0.7)), DiceFit(weights=(0.3, 0.8, 0.1), spread=0.4, level=0.75)
+    Fitted(run=Run.read(run).identity, voxels=voxels, cases=cases, held_out={"phantom_001": {"a": 0.5}}).write(run)
+    with pytest.raises(SystemExit, match="0"):
+        main(["export", str(run), "--onnx", str(tmp_path / "travel/net.onnx")])
+    for name in ("run", "travel/net.onnx"):
+        out = tmp_path / f"of_{name[:3]}"
+        with pytest.raises(SystemExit, match="0"):
+            main(["predict", str(tmp_path / name), str(scans / "imagesTs"), "--out", str(out), "--device", "cpu"])
+    ours, theirs = (tmp_path / name for name in ("of_run", "of_tra"))
+    tables = [(folder / "cases.csv").read_text() for folder in (ours, theirs)]
+    assert "phantom_007" in tables[0]
+    assert tables[1] == tables[0]
+    for file in sorted(ours.glob("*_score.nii.gz")):
+        scores = [nib.load(folder / file.name).get_fdata() for folder in (ours, theirs)]
+        np.testing.assert_allclose(scores[1], scores[0], atol=1 / 250)
+    recipe = json.loads((tmp_path / "travel/recipe.json").read_text())
+    assert recipe["fit"]["voxels"]["weights"] == [-1.0, -0.5, 0.2, 0.7]
+    assert "phantom_001" not in json.dumps(recipe)
 
 
 def test_a_recipe_holds_no_path_and_no_name_of_a_case(finished, file):
@@ -202,6 +229,7 @@ def noise(folder):
         (changed(classes={"0": "a"}), "2 to 256"),
         (changed(preparation={"spacing": [0, 1, 1]}), "must be positive"),
         (changed(steps="x"), "steps is a list"),
+        (changed(fit={"voxels": {"weights": [1.0]}}), "A fit of the score has 4 weights"),
     ],
 )
 def test_files_of_strangers_are_refused_in_one_sentence(file, scans, tmp_path, damage, message):

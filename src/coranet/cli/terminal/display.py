@@ -72,6 +72,10 @@ class TrainingDisplay(Listener):
             f"Training goes on from step {event.back_to} by labels alone."
         )
 
+    def on_remark(self, text: str) -> None:
+        """Say it."""
+        say(f"{self.title}{text}")
+
     def on_end(self, outcome: Outcome) -> None:
         """Say how it does on the cases it was trained on, where no others were watched, and what it does not find.
 

@@ -21,14 +21,21 @@ _FORMAT = "coranet-calibration-1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitted:
-    """Two fits, of voxels and of cases, and what they were made of."""
+class Fit:
+    """Two fits, of voxels and of cases."""
+
+    voxels: Wrongness
+    """From signs of doubt to the probability that a voxel is wrong."""
+    cases: DiceFit | None = None
+    """The Dice to expect of a case; None where too few cases were held out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted(Fit):
+    """Those of a run, and what they were made of."""
 
     run: str
     """The identity of the run that they belong to."""
-    voxels: Wrongness
-    cases: DiceFit | None = None
-    """None where too few cases were held out."""
     held_out: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The Dice of each class in each case that was held out: by case and class, without those that are nowhere."""
     folds: int = 0
@@ -69,6 +76,11 @@ class Fitted:
         if fitted.run != run:
             raise InputError(f"{file}: belongs to another run. {remedy}")
         return fitted
+
+    @property
+    def fit(self) -> Fit:
+        """The fits alone, which name no case."""
+        return Fit(voxels=self.voxels, cases=self.cases)
 
     def _checksum(self) -> str:
         content = json.dumps(encode(replace(self, sha256="")), sort_keys=True)

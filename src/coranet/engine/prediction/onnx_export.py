@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from coranet.data.prepare.preparation import Preparation
 from coranet.engine.codec import decode
+from coranet.engine.prediction.fitted import Fit
 from coranet.engine.prediction.onnx_network import OnnxNetwork, needed
 from coranet.engine.prediction.recipe import RECIPE, Recipe
 from coranet.engine.run import Run, versions
@@ -42,7 +43,9 @@ class _Maps(nn.Module):
         return tuple(self.segmenter.infer(image).values())
 
 
-def export(run: Run, segmenter: Segmenter, file: Path, stride: tuple[int, ...] | None = None) -> float:
+def export(
+    run: Run, segmenter: Segmenter, file: Path, stride: tuple[int, ...] | None = None, fit: Fit | None = None
+) -> float:
     """Write a network to `file` and its recipe beside it.
 
     Args:
@@ -50,6 +53,7 @@ def export(run: Run, segmenter: Segmenter, file: Path, stride: tuple[int, ...] |
         segmenter: the network and its estimator, in fp32 on the CPU.
         file: ends in `.onnx`.
         stride: voxels between windows; half a window where none is given.
+        fit: how far its uncertainty is to be believed, where that is known.
 
     Returns:
         The largest difference between the file's and the run's probabilities, in a window of noise.
@@ -85,8 +89,11 @@ def export(run: Run, segmenter: Segmenter, file: Path, stride: tuple[int, ...] |
         stride=stride or tuple(max(side // 2, 1) for side in window.size),
         outputs=outputs,
         estimator=segmenter.estimator,
+        fit=fit,
         objects=len(segmenter.objects) if isinstance(segmenter, Vote) else 0,
         volumes=run.data.volumes,
+        places=run.data.places,
+        looks=run.data.looks,
         made_with=versions(),
     )
     recipe.check()

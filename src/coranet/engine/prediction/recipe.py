@@ -14,6 +14,7 @@ from torch import nn
 from coranet.data.prepare.preparation import Preparation
 from coranet.engine.bounds import check_bounds
 from coranet.engine.codec import decode, encode
+from coranet.engine.prediction.fitted import Fit
 from coranet.engine.run import Data
 from coranet.errors import InputError
 from coranet.feed.windows import Window
@@ -42,6 +43,9 @@ STEPS = (
     "Bring probabilities back to the scan's own grid, linear between voxels, and take the class with the largest.",
     "Uncertain is, for crm, where con > 0.5 and rad > 0.5 differ for any object (for costs background, where their largest "
     "classes differ); for softmax where main, and for ensemble where members, has no class above the threshold.",
+    "Where fit has weights w, the label of a voxel is wrong with the probability 1 / (1 + exp(-s)), s = w0 + w1 z + "
+    "w2 max(z - 2, 0) + w3 t. z is the logit of the largest probability, t that of the largest |rad - con|, or of 1 minus "
+    "the largest of main or members.",
 )
 """From a scan to labels, for whoever has other programs than ours."""
 
@@ -75,10 +79,16 @@ class Recipe:
     """The network's maps, and how many values each has in a voxel. `main` holds the probabilities of classes."""
     estimator: Estimator | None = None
     """How what is uncertain is read from these maps."""
+    fit: Fit | None = None
+    """How far that is to be believed, where `coranet calibrate` has fitted it."""
     objects: int = 0
     """Where each object has a network of its own, how many there are: maps then carry their number, as in `1.main`."""
     volumes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Millilitres of each class but the background in the labelled cases, which predictions are compared with."""
+    places: Mapping[str, tuple[tuple[float, float, float], ...]] = field(default_factory=dict)
+    """Where each class lies in the labelled cases that have it, as shares of the scan's extent."""
+    looks: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """What training scans look like in a few numbers."""
     steps: tuple[str, ...] = STEPS
     """What to do, in words."""
     made_with: Mapping[str, Any] = field(default_factory=dict)
@@ -94,6 +104,8 @@ class Recipe:
             classes=self.classes,
             preparation=encode(self.preparation),
             volumes=self.volumes,
+            places=self.places,
+            looks=self.looks,
             window=self.window,
         )
 

@@ -31,7 +31,7 @@ from coranet.engine.prediction.answer import Answer
 from coranet.engine.prediction.assembly import assemble
 from coranet.engine.prediction.case_files import CaseFiles, OnCase
 from coranet.engine.prediction.case_reading import measured, read_case
-from coranet.engine.prediction.fitted import Fitted
+from coranet.engine.prediction.fitted import Fit, Fitted
 from coranet.engine.prediction.loading import load_predictor, read_fitting
 from coranet.engine.prediction.onnx_network import load_network
 from coranet.engine.prediction.predictor import Predictor
@@ -61,7 +61,7 @@ class Trained:
     device: torch.device
     largest_component: bool = False
     """Keep only the largest connected part of each class."""
-    fitted: Fitted | None = None
+    fitted: Fit | None = None
     """How far its uncertainty is to be believed, where that was fitted."""
     draw: Draw | None = None
     """Makes a picture of what `predict` says, when a notebook shows it."""
@@ -102,7 +102,8 @@ class Trained:
                     f"{exported[0]}: answers alone, with its own weights. Leave --best, --tta and other runs away."
                 )
             recipe, predictor = load_network(exported[0], uncertainty=uncertainty, stride=stride)
-            return cls((recipe,), predictor, torch.device("cpu"), largest_component)
+            fit = recipe.fit if fitted and uncertainty else None
+            return cls((recipe,), predictor, torch.device("cpu"), largest_component, fit)
         runs = read_fitting(folders, trust=trust)
         predictor = load_predictor(runs, device, uncertainty=uncertainty, stride=stride, best=best, tta=tta, say=say)
         # What was fitted holds for that run's own answers, and not for a mean of several.

@@ -11,9 +11,10 @@ from statistics import median
 
 import torch
 
+from coranet.engine.captured import WARM_UP, Captured
 from coranet.engine.optimizers import make_optimizers, rate
 from coranet.engine.setup import Setup
-from coranet.engine.step import WARM_UP, Captured, Updates
+from coranet.engine.step import Updates
 from coranet.engine.timeline import Stretch
 from coranet.engine.timing.forecast import Prices
 from coranet.engine.watch import Watch
