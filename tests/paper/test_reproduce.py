@@ -4,10 +4,12 @@ import csv
 import json
 import re
 import shutil
+from dataclasses import replace
 from statistics import mean, stdev
 
 import numpy as np
 import pytest
+import torch
 
 from coranet.cli import main
 from coranet.cli.reproduce import ReproduceVerb
@@ -20,14 +22,16 @@ from coranet.methods import find_method
 from coranet.paper import printed
 from coranet.paper.archive import Archive
 from coranet.paper.figure_list import FIGURES
+from coranet.paper.laid_scans import lay_out
 from coranet.paper.reproduction import NAMES, Reproduction, cells_of, only_methods, prepare, sets_for
-from coranet.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
+from coranet.paper.sets import SETS, find_scans, is_scans, split_of
 from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
 from coranet.paper.table_text import read_table, table_markdown, table_rows, write_table
 from coranet.paper.tables import TABLES
 from coranet.report.numbers import failures
 from coranet.runs.exam import find_exam
 from coranet.runs.row_text import parse_row, run_name, split_rows
+from coranet.runs.run_plan import make_run
 
 STAND_INS = ("sunnybrook", "acdc-lv", "acdc", "acdc-7", "acdc-peng", "la", "hippocampus")
 
@@ -245,6 +249,21 @@ def test_scans_laid_out_from_another_folder_are_refused(scans, tmp_path):
     assert lay_out(SETS["acdc-lv"], scans, tmp_path / "home") == made
     with pytest.raises(InputError, match="was laid out from"):
         lay_out(SETS["acdc-lv"], other, tmp_path / "home")
+
+
+def test_a_set_that_stands_for_another_may_have_the_text_s_network_and_length(tmp_path):
+    hearts = lay_out(SETS["phantom-hearts"], None, tmp_path)
+    request = Reproduction(out=tmp_path / "out", cache=tmp_path / "cache", seeds=1, device="cpu")
+    setting, lengths = Setting(scans="acdc-lv", share="1:1"), []
+    for full in (False, True):
+        made = prepare(setting, ("supervised",), hearts, replace(request, full=full, out=tmp_path / f"out-{full}"))
+        run, _ = make_run(made.data, made.options_of(made.jobs[0]), torch.device("cpu"))
+        lengths.append((run.net.width, run.train.steps))
+    assert lengths[0] == (16, 4_000)
+    assert lengths[1][0] == 64
+    assert lengths[1][1] % 130 == 0  # whole epochs, 30 and 100 of them
+    with pytest.raises(InputError, match="leave out --short and --steps"):
+        ReproduceVerb(name="table7", full=True, short=True, out=tmp_path / "out")()
 
 
 def test_patients_are_drawn_one_in_five_for_test(hearts):
