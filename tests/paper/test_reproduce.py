@@ -30,7 +30,7 @@ from coranet.paper.table_text import read_table, table_markdown, table_rows, wri
 from coranet.paper.tables import TABLES
 from coranet.report.numbers import failures
 from coranet.runs.exam import find_exam
-from coranet.runs.row_text import parse_row, run_name, split_rows
+from coranet.runs.row_text import NO_FIELDS, parse_row, run_name, split_rows
 from coranet.runs.run_plan import make_run
 
 STAND_INS = ("sunnybrook", "acdc-lv", "acdc", "acdc-7", "acdc-peng", "la", "hippocampus")
@@ -52,7 +52,7 @@ def test_every_row_names_a_method_and_fields_it_has():
             assert split_rows(",".join(methods)) == methods
             for row in methods:
                 method, fields = parse_row(row)
-                known = {*find_method(method).__dataclass_fields__, "classes"}
+                known = {*find_method(method).__dataclass_fields__, *NO_FIELDS}
                 assert {field.partition(".")[0] for field in fields} <= known, row
 
 
@@ -296,7 +296,9 @@ def test_the_command_leaves_runs_tables_and_a_page(made):
     assert names == sorted(run_name(row.method, 0) for row in TABLES["table7"].blocks[0].rows)
     assert json.loads((folder / "split.json").read_text())["source"] == "phantom, slices, one object, 1:4"
     runs = [json.loads((folder / name / "run.json").read_text()) for name in names]
-    assert {run["train"]["steps"] for run in runs} == {4}
+    steps = {name: run["train"]["steps"] for name, run in zip(names, runs, strict=True)}
+    assert steps.pop("supervised-work=coranet-seed0") == 1 + 3 * 3  # as many updates as CoraNet makes in 4 steps
+    assert set(steps.values()) == {4}
     assert {json.dumps(run["split"]) for run in runs} == {json.dumps(runs[0]["split"])}
     assert "table7" in (made / "table7.html").read_text()
     assert (made / "tables" / "table7.md").exists()
@@ -304,7 +306,7 @@ def test_the_command_leaves_runs_tables_and_a_page(made):
 
 def test_every_cell_is_the_mean_of_its_runs_scores(made):
     lines = list(csv.DictReader((made / "tables" / "table7.csv").read_text().splitlines()))
-    assert len(lines) == 6 * 4
+    assert len(lines) == 7 * 4
     for line in lines:
         (folder,) = line["runs"].split()
         scores = Scores.read_csv(made / folder / "scores.csv")
@@ -320,7 +322,7 @@ def test_what_is_finished_is_not_run_again_and_what_is_missing_is_said(made, cap
         capsys, "reproduce", "table7", "--short", "--steps", 4, "--out", made, "--cache", tmp_path, "--device", "cpu"
     )
     assert code == 0
-    assert "6 of 6 runs are finished already" in err
+    assert "7 of 7 runs are finished already" in err
     assert times == {file: file.stat().st_mtime_ns for file in made.glob("*/*/last.pt")}
 
 
@@ -328,10 +330,10 @@ def test_finished_runs_are_kept_in_a_table_and_shown_from_it(made, capsys, tmp_p
     copied, whole, table = tmp_path / "copied", tmp_path / "whole", tmp_path / "table"
     shutil.copytree(made, whole, ignore=lambda folder, names: ["ua_mt-seed0"])
     code, _, err = run(capsys, "reproduce", "--out", whole, "--keep", table / "paper")
-    assert (code, "Added 5 runs" in err) == (0, True)
+    assert (code, "Added 6 runs" in err) == (0, True)
     assert {file.name for file in table.iterdir()} == {"scores.csv.xz", "runs.jsonl.xz"}
     code, _, err = run(capsys, "reproduce", "--unpack", table / "paper", "--out", copied)
-    assert (code, "Laid out 5 runs" in err) == (0, True)
+    assert (code, "Laid out 6 runs" in err) == (0, True)
     kept = {file.name for file in copied.rglob("*") if file.is_file()}
     assert kept == {"compare.json", "split.json", "patients.json", "run.json", "log.jsonl", "scores.csv"}
     assert str(made.parent) not in "".join(file.read_text() for file in copied.rglob("*.json"))

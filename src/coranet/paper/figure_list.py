@@ -54,7 +54,7 @@ class Figure:
 
 
 def _compared(name: str) -> tuple[str, ...]:
-    return tuple(row.method for row in TABLES[name].blocks[0].rows)
+    return tuple(row.method for row in TABLES[name].blocks[0].rows if row.printed)
 
 
 def _both(*methods: str) -> tuple[Needs, ...]:
