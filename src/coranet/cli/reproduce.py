@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 class ReproduceVerb:
     """Make a table or figure of the paper again: run what is missing, and show ours beside the paper's.
 
-    NAME is table2 to table9, fig1 to fig9, efficiency, weights, masks, or all. Runs are shared between names, what is
+    NAME is table2 to table9, fig1 to fig9, efficiency, weights, masks, heads, or all. Runs are shared between names, what is
     finished is not done again, and what was cut off is continued by the same command. Where the paper's own set is not
     there, an open one stands for it: `docs/results.md` says which. Without NAME nothing is trained: all that finished
     runs in --out can show is written.
     """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help_behavior_hint="(optional)")] = ""
-    """What to make: table2 ... table9, fig1 ... fig9, efficiency, weights, masks, all."""
+    """What to make: table2 ... table9, fig1 ... fig9, efficiency, weights, masks, heads, all."""
     data: Annotated[
         Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the environment's CORANET_DATA)")
     ] = None

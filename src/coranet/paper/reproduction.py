@@ -23,6 +23,7 @@ from coranet.files import make_folder
 from coranet.paper.efficiency import measure
 from coranet.paper.error_shares import write_all_shares
 from coranet.paper.figure_list import FIGURES
+from coranet.paper.head_marks import write_all_marks
 from coranet.paper.laid_scans import lay_out
 from coranet.paper.masked_runs import Masked
 from coranet.paper.organ_box import keep_about_organ
@@ -161,9 +162,15 @@ def _after_masks(made: Compare, attempt: Attempt) -> dict[str, str]:
     return errors
 
 
+def _after_heads(made: Compare, attempt: Attempt) -> dict[str, str]:
+    write_all_marks([made.folder(job) for job in made.jobs])
+    return {}
+
+
 AFTER: dict[str, Callable[[Compare, Attempt], dict[str, str]]] = {
     "efficiency": _after_efficiency,
     "masks": _after_masks,
+    "heads": _after_heads,
 }
 """What a study does when the runs it needs are finished; returns errors as an attempt does."""
 
