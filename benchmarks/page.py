@@ -47,6 +47,12 @@ def made(rows: list[dict[str, Any]]) -> str:
     return "\n".join(f"- {line}" for line in found) + "\n"
 
 
+def beside(peers: list[dict[str, Any]]) -> str:
+    """The peers' steps once more, and ours in the same run; nothing where it was not made yet."""
+    title = "### The same once more, in the run that times ours (`python benchmarks/peer_steps.py`)"
+    return f"{title}\n\n{table(peers)}\n{made(peers)}\n" if peers else ""
+
+
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
     """Time and memory against cases, size and classes, each with the line that grows as its input does."""
     import matplotlib as mpl
@@ -82,7 +88,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Write the page."""
-    gpu, cpu, growth, prepared = read("gpu"), read("cpu_step"), read("cpu_growth"), read("prepare")
+    gpu, cpu, growth, prepared, peers = map(read, ("gpu", "cpu_step", "cpu_growth", "prepare", "peers"))
     methods = [row for row in gpu if row["name"].startswith("method_")]
     others = [row for row in gpu if row not in methods]
     lines = [f"| {row['name'][7:-8]} | {row['value']:.1f} | {row['what'].split('; ', 1)[1]} |" for row in methods]
@@ -98,7 +104,7 @@ Made by `python benchmarks/page.py` from the files in [results](results), which 
 On an NVIDIA H200 on 2026-11-15, each of one run. The chip's measured ceilings: 790 TFLOP/s in bf16, 4.3 TB/s.
 
 {(SOURCES / "peers.md").read_text()}
-## On a GPU
+{beside(peers)}## On a GPU
 
 {table(others)}
 {made(others)}

@@ -8,10 +8,12 @@ import torch
 
 from coranet.errors import InputError
 from coranet.methods import coranet_plus
+from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_plus import CoraNetPlus, Guide
 from coranet.ops.mixing import cutmix_boxes, drawn_voxels, placed_boxes
 from coranet.ops.teacher import follow
 from coranet.types import Batch, Sample
+from coranet.uncertainty import CRM, Softmax
 from tests import tiny
 
 STILL = {"cutmix": 0.0}
@@ -156,12 +158,18 @@ def test_gradients_reach_the_student_alone():
     assert all(parameter.grad is None for name in ("con", "rad") for parameter in heads[name].parameters())
 
 
-def test_heads_begin_at_the_share_of_an_object():
-    method = CoraNetPlus(prior=0.02, alpha=4.0)
+@pytest.mark.parametrize("method", [CoraNetPlus(prior=0.02, alpha=4.0), CoraNet(prior=0.02, regions=CRM(alpha=4.0))])
+def test_heads_begin_at_the_share_of_an_object(method):
     nets = method.nets(tiny.make_net(classes=3))
     for name, odds in (("con", 0.02 / 0.98 / 4), ("rad", 0.02 / 0.98 * 4)):
         rest, objects = nets["student"].heads[name][-1].bias.detach().chunk(2)
         assert torch.allclose(torch.exp(objects - rest), torch.full((2,), odds))
+
+
+@pytest.mark.parametrize("changes", [{"prior": 1.5}, {"prior": 0.02, "regions": Softmax()}])
+def test_a_prior_is_of_the_two_heads_alone(changes):
+    with pytest.raises(InputError, match="prior is a share between 0 and 1"):
+        CoraNet(**changes)
 
 
 @pytest.mark.parametrize(("step", "steps", "beta"), [(100, 200, 0.945), (190, 200, 0.97), (5, 20, 0.7)])

@@ -4,10 +4,12 @@ import csv
 import json
 import re
 import shutil
+from dataclasses import replace
 from statistics import mean, stdev
 
 import numpy as np
 import pytest
+import torch
 
 from coranet.cli import main
 from coranet.cli.reproduce import ReproduceVerb
@@ -20,14 +22,16 @@ from coranet.methods import find_method
 from coranet.paper import printed
 from coranet.paper.archive import Archive
 from coranet.paper.figure_list import FIGURES
+from coranet.paper.laid_scans import lay_out
 from coranet.paper.reproduction import NAMES, Reproduction, cells_of, only_methods, prepare, sets_for
-from coranet.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
+from coranet.paper.sets import SETS, find_scans, is_scans, split_of
 from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
 from coranet.paper.table_text import read_table, table_markdown, table_rows, write_table
 from coranet.paper.tables import TABLES
 from coranet.report.numbers import failures
 from coranet.runs.exam import find_exam
-from coranet.runs.row_text import parse_row, run_name, split_rows
+from coranet.runs.row_text import NO_FIELDS, parse_row, run_name, split_rows
+from coranet.runs.run_plan import make_run
 
 STAND_INS = ("sunnybrook", "acdc-lv", "acdc", "acdc-7", "acdc-peng", "la", "hippocampus")
 
@@ -48,7 +52,7 @@ def test_every_row_names_a_method_and_fields_it_has():
             assert split_rows(",".join(methods)) == methods
             for row in methods:
                 method, fields = parse_row(row)
-                known = {*find_method(method).__dataclass_fields__, "classes"}
+                known = {*find_method(method).__dataclass_fields__, *NO_FIELDS}
                 assert {field.partition(".")[0] for field in fields} <= known, row
 
 
@@ -247,6 +251,21 @@ def test_scans_laid_out_from_another_folder_are_refused(scans, tmp_path):
         lay_out(SETS["acdc-lv"], other, tmp_path / "home")
 
 
+def test_a_set_that_stands_for_another_may_have_the_text_s_network_and_length(tmp_path):
+    hearts = lay_out(SETS["phantom-hearts"], None, tmp_path)
+    request = Reproduction(out=tmp_path / "out", cache=tmp_path / "cache", seeds=1, device="cpu")
+    setting, lengths = Setting(scans="acdc-lv", share="1:1"), []
+    for full in (False, True):
+        made = prepare(setting, ("supervised",), hearts, replace(request, full=full, out=tmp_path / f"out-{full}"))
+        run, _ = make_run(made.data, made.options_of(made.jobs[0]), torch.device("cpu"))
+        lengths.append((run.net.width, run.train.steps))
+    assert lengths[0] == (16, 4_000)
+    assert lengths[1][0] == 64
+    assert lengths[1][1] % 130 == 0  # whole epochs, 30 and 100 of them
+    with pytest.raises(InputError, match="leave out --short and --steps"):
+        ReproduceVerb(name="table7", full=True, short=True, out=tmp_path / "out")()
+
+
 def test_patients_are_drawn_one_in_five_for_test(hearts):
     cases = read_folder(hearts).cases
     split, said = split_of(SETS["phantom"], cases, "1:4")
@@ -277,7 +296,9 @@ def test_the_command_leaves_runs_tables_and_a_page(made):
     assert names == sorted(run_name(row.method, 0) for row in TABLES["table7"].blocks[0].rows)
     assert json.loads((folder / "split.json").read_text())["source"] == "phantom, slices, one object, 1:4"
     runs = [json.loads((folder / name / "run.json").read_text()) for name in names]
-    assert {run["train"]["steps"] for run in runs} == {4}
+    steps = {name: run["train"]["steps"] for name, run in zip(names, runs, strict=True)}
+    assert steps.pop("supervised-work=coranet-seed0") == 1 + 3 * 3  # as many updates as CoraNet makes in 4 steps
+    assert set(steps.values()) == {4}
     assert {json.dumps(run["split"]) for run in runs} == {json.dumps(runs[0]["split"])}
     assert "table7" in (made / "table7.html").read_text()
     assert (made / "tables" / "table7.md").exists()
@@ -285,7 +306,7 @@ def test_the_command_leaves_runs_tables_and_a_page(made):
 
 def test_every_cell_is_the_mean_of_its_runs_scores(made):
     lines = list(csv.DictReader((made / "tables" / "table7.csv").read_text().splitlines()))
-    assert len(lines) == 6 * 4
+    assert len(lines) == 7 * 4
     for line in lines:
         (folder,) = line["runs"].split()
         scores = Scores.read_csv(made / folder / "scores.csv")
@@ -301,7 +322,7 @@ def test_what_is_finished_is_not_run_again_and_what_is_missing_is_said(made, cap
         capsys, "reproduce", "table7", "--short", "--steps", 4, "--out", made, "--cache", tmp_path, "--device", "cpu"
     )
     assert code == 0
-    assert "6 of 6 runs are finished already" in err
+    assert "7 of 7 runs are finished already" in err
     assert times == {file: file.stat().st_mtime_ns for file in made.glob("*/*/last.pt")}
 
 
@@ -309,10 +330,10 @@ def test_finished_runs_are_kept_in_a_table_and_shown_from_it(made, capsys, tmp_p
     copied, whole, table = tmp_path / "copied", tmp_path / "whole", tmp_path / "table"
     shutil.copytree(made, whole, ignore=lambda folder, names: ["ua_mt-seed0"])
     code, _, err = run(capsys, "reproduce", "--out", whole, "--keep", table / "paper")
-    assert (code, "Added 5 runs" in err) == (0, True)
+    assert (code, "Added 6 runs" in err) == (0, True)
     assert {file.name for file in table.iterdir()} == {"scores.csv.xz", "runs.jsonl.xz"}
     code, _, err = run(capsys, "reproduce", "--unpack", table / "paper", "--out", copied)
-    assert (code, "Laid out 5 runs" in err) == (0, True)
+    assert (code, "Laid out 6 runs" in err) == (0, True)
     kept = {file.name for file in copied.rglob("*") if file.is_file()}
     assert kept == {"compare.json", "split.json", "patients.json", "run.json", "log.jsonl", "scores.csv"}
     assert str(made.parent) not in "".join(file.read_text() for file in copied.rglob("*.json"))

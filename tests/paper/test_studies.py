@@ -24,8 +24,10 @@ from coranet.nets import Net
 from coranet.paper import collection, efficiency
 from coranet.paper.error_shares import error_share, look, read_truth, without_costs
 from coranet.paper.evidence import show_evidence, write_evidence
+from coranet.paper.head_marks import MARKS, write_all_marks
 from coranet.paper.masked_runs import ROWS, Masked, choose_highest
 from coranet.paper.reproduction import Reproduction, cells_of, prepare, run_cells
+from coranet.paper.studies.heads_sheet import begins, read_heads
 from coranet.paper.studies.masks_sheet import read_masks
 from coranet.paper.studies.weights_sheet import mean_term
 from coranet.report.run_files import FinishedRun
@@ -69,6 +71,39 @@ def rows_of(page, part):
     _, parts = page
     (rows,) = [rows for title, rows in show_evidence(parts) if part in title]
     return rows
+
+
+# When heads begin
+
+
+def test_what_each_head_marks_is_counted_at_every_refresh(made, tmp_path):
+    shutil.copytree(made.out / "phantom-1to1", tmp_path / "phantom-1to1")
+    run = tmp_path / "phantom-1to1" / "coranet-seed0"
+    write_all_marks([run, tmp_path / "phantom-1to1" / "no such run"])
+    looks = json.loads((run / MARKS).read_text())["looks"]
+    files = sorted((run / "maps").glob("*.npz"))
+    assert [one["step"] for one in looks] == [int(file.stem) for file in files]
+    assert looks[0]["epoch"] == pytest.approx(130 * looks[0]["step"] / 16)
+    for one, file in zip(looks, files, strict=True):
+        maps = {
+            name: np.concatenate([np.ravel(image) for image in each.values()]) for name, each in read_maps(file).items()
+        }
+        assert one["main.1"] == pytest.approx((maps["label"] == 1).mean())
+        for head in ("con", "rad"):
+            assert one[f"{head}.1"] == pytest.approx((maps[f"{head}.1"] / 255 > 0.5).mean())
+    (sheet,) = read_heads(tmp_path)
+    assert [(row["head"], row["seeds"]) for row in sheet.rows] == [
+        ("main", "1"),
+        ("conservative", "1"),
+        ("radical", "1"),
+    ]
+    assert len(sheet.numbers) == 3 * len(files)
+
+
+def test_a_head_begins_where_it_first_marks_anything():
+    looks = [{"epoch": 30.0, "con.1": 0.0}, {"epoch": 35.0, "con.1": 0.001}, {"epoch": 40.0, "con.1": 0.0}]
+    assert begins(looks, "con.1") == 35
+    assert begins(looks[:1], "con.1") is None
 
 
 # What a region holds

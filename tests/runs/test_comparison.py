@@ -77,6 +77,33 @@ def test_rows_may_carry_settings():
             parse_row(row)
 
 
+def test_labels_alone_may_have_as_many_updates_as_another_method(scans, small, tmp_path):
+    rows = "coranet,supervised,supervised[work=coranet]"
+    options = small(steps=13, val=0)
+    made = comparison.prepare(scans, tmp_path / "out", rows, 1, options, print, lambda *_: None)
+    steps = {job.row: made.options_of(job).steps for job in made.jobs}
+    assert steps == {"coranet": 13, "supervised": 13, "supervised[work=coranet]": 3 + 3 * 10}  # 30 : 100 epochs
+    alone = comparison.plan(scans, tmp_path / "out", rows, 1, options)  # as a task of a cluster finds it
+    assert alone.options_of(alone.jobs[2]) == made.options_of(made.jobs[2])
+    for number, job in enumerate(made.jobs):
+        assert jobs.attempt(made, job, say=lambda line: None) is None
+        log = (made.folder(job) / "log.jsonl").read_text().splitlines()
+        assert json.loads(log[-1])["updates"] == (33, 13, 33)[number]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ("coranet[work=supervised]", {"steps": 4}, "work is for methods that make one update a step"),
+        ("supervised[work=coranett]", {"steps": 4}, "No method is called 'coranett'"),
+        ("supervised[work=coranet]", {"steps": None, "preset": "quick"}, "Give their length with --steps"),
+    ],
+)
+def test_work_that_cannot_be_equalled_is_refused(rows, options, message, scans, small, tmp_path):
+    with pytest.raises(InputError, match=message):
+        comparison.prepare(scans, tmp_path / "out", rows, 1, small(**options), print, lambda *_: None)
+
+
 def test_every_row_and_seed_is_a_run_of_its_own_and_alike(compared, broken):
     code, out, _ = compared
     assert code == 1

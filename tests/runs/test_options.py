@@ -30,7 +30,7 @@ def shown(capsys, verb):
 
 def test_no_preset_is_hidden(capsys):
     assert get_args(PresetName) == tuple(PRESETS)
-    assert "{auto,quick,paper,acdc,la,released}" in shown(capsys, "train")
+    assert "{auto,quick,paper,acdc,pancreas,la,released}" in shown(capsys, "train")
     assert all(recipe in shown(capsys, "prepare") for recipe in RECIPES)
 
 

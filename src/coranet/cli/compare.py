@@ -49,7 +49,8 @@ class CompareVerb:
     """A folder in nnU-Net's raw layout, or a prepared store."""
     methods: Annotated[str, tyro.conf.arg(metavar="A,B")]
     """What to compare, as `coranet methods` lists them, or all; with settings as 'coranet[regions=tta;beta=0.9]', and
-    'coranet[classes=binary]' for one network an object."""
+    'coranet[classes=binary]' for one network an object, 'supervised[work=coranet]' for labels alone with as many
+    optimizer updates as coranet makes."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Where runs, table.md, table.csv and report.html go."""
     seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 3

@@ -85,7 +85,8 @@ class PrepareVerb:
     """What RAW holds: folder (nnU-Net's layout), acdc, left_atrium, pancreas_ct, endocardium, sunnybrook, msd or h5."""
     preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "auto"
     """auto, quick and paper prepare as `coranet train` does with these presets. The others are recipes of published numbers:
-    pancreas-2d, pancreas-2d-organ, pancreas-a, pancreas-b, acdc, endocardium. What is given beside it is changed."""
+    pancreas-2d, pancreas-2d-organ, pancreas-3d, pancreas-a, pancreas-b, acdc, endocardium. What is given beside it is
+    changed."""
     dims: Annotated[
         Literal[2, 3] | None, tyro.conf.arg(metavar="{2,3}", help_behavior_hint="(default: chosen from the data)")
     ] = None

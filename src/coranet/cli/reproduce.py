@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 class ReproduceVerb:
     """Make a table or figure of the paper again: run what is missing, and show ours beside the paper's.
 
-    NAME is table2 to table9, fig1 to fig9, efficiency, weights, masks, or all. Runs are shared between names, what is
+    NAME is table2 to table9, fig1 to fig9, efficiency, weights, masks, heads, or all. Runs are shared between names, what is
     finished is not done again, and what was cut off is continued by the same command. Where the paper's own set is not
     there, an open one stands for it: `docs/results.md` says which. Without NAME nothing is trained: all that finished
     runs in --out can show is written.
     """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help_behavior_hint="(optional)")] = ""
-    """What to make: table2 ... table9, fig1 ... fig9, efficiency, weights, masks, all."""
+    """What to make: table2 ... table9, fig1 ... fig9, efficiency, weights, masks, heads, all."""
     data: Annotated[
         Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the environment's CORANET_DATA)")
     ] = None
@@ -53,6 +53,9 @@ class ReproduceVerb:
     """Of every run."""
     short: bool = False
     """A few steps on the phantom: shows that all of it runs, and nothing else."""
+    full: bool = False
+    """The text's network and length (64 channels, 130 epochs) also on sets that stand for the paper's, which have 16
+    channels and 4,000 steps else. Choose an --out of its own."""
     jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """Runs at a time, as processes that share the device."""
     device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
@@ -121,6 +124,8 @@ class ReproduceVerb:
             raise InputError(f"{self.name}: no table or figure is called that. {known}")
         if min(self.jobs, self.seeds, 1 if self.steps is None else self.steps) < 1:
             raise InputError("--jobs, --seeds and --steps are at least 1.")
+        if self.full and (self.short or self.steps is not None):
+            raise InputError("--full is the text's length: leave out --short and --steps.")
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"{self.out}: is no folder. Choose another --out.")
         request = Reproduction(
@@ -129,6 +134,7 @@ class ReproduceVerb:
             seeds=1 if self.short else self.seeds,
             steps=self.steps,
             short=self.short,
+            full=self.full,
             jobs=self.jobs,
             device=self.device,
             cache=self.cache,

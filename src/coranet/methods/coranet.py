@@ -77,8 +77,14 @@ class SeparateSelfTraining(Method):
     """Epochs on labels alone; a run of another length keeps the proportion."""
     selftrain_epochs: float = 100
     """Epochs with unlabelled images."""
+    prior: float | None = None
+    """The share of pixels that the two heads give each object before they have learnt anything; None leaves it to chance,
+    as the text does."""
 
     def __post_init__(self) -> None:
+        pairs = isinstance(self.regions, CRM) and self.regions.costs == "object"
+        if self.prior is not None and not (0 < self.prior < 1 and pairs):
+            raise InputError("prior is a share between 0 and 1, for the two heads of regions=crm with costs by object.")
         if min(self.pretrain_epochs, self.selftrain_epochs) < 0 or not self.pretrain_epochs + self.selftrain_epochs > 0:
             raise InputError("pretrain_epochs and selftrain_epochs are not negative, and not both 0.")
 
@@ -109,6 +115,8 @@ class SeparateSelfTraining(Method):
         """E with D, D_con and D_rad, the teacher, and networks that the estimator brings."""
         heads = {"main": make_net.classes, **self.regions.heads(make_net.classes)}
         student = make_net(heads, dropout=self.regions.dropout)
+        if self.prior is not None and isinstance(self.regions, CRM):
+            self.regions.begin_at(student.heads, self.prior)
         return {"student": student, "teacher": self.make_teacher(student), **self.regions.networks(make_net)}
 
     def make_teacher(self, student: Body) -> Body:

@@ -14,6 +14,7 @@ from coranet.evaluation.patients import PATIENTS
 from coranet.paper.archive import Archive
 from coranet.paper.efficiency import PARAMETERS, TEST_TIME
 from coranet.paper.error_shares import SHARES
+from coranet.paper.head_marks import MARKS
 from coranet.report.run_files import read_json
 from coranet.runs.comparison import SETTINGS
 
@@ -21,7 +22,7 @@ JUDGED: Final = "pseudo_labels.json"
 """In a run's folder, once figures 3 and 4 were drawn: how good its pseudo-labels were at every refresh."""
 
 OF_SETTINGS = ("split.json", PATIENTS, PARAMETERS)
-OF_RUNS = (TEST_TIME, SHARES, JUDGED)
+OF_RUNS = (TEST_TIME, SHARES, JUDGED, MARKS)
 TABLES_OF_RUNS = ("scores.csv", "scores-best.csv")
 """Files that are taken as they are."""
 

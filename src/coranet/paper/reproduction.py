@@ -23,8 +23,11 @@ from coranet.files import make_folder
 from coranet.paper.efficiency import measure
 from coranet.paper.error_shares import write_all_shares
 from coranet.paper.figure_list import FIGURES
+from coranet.paper.head_marks import write_all_marks
+from coranet.paper.laid_scans import lay_out
 from coranet.paper.masked_runs import Masked
-from coranet.paper.sets import SETS, find_scans, is_scans, lay_out, split_of
+from coranet.paper.organ_box import keep_about_organ
+from coranet.paper.sets import SETS, find_scans, is_scans, split_of
 from coranet.paper.settings import RECIPES, ROLES, Setting, places_of, setting_of
 from coranet.paper.tables import TABLES
 from coranet.runs import comparison
@@ -35,6 +38,9 @@ from coranet.runs.row_text import parse_row
 
 DATA = "CORANET_DATA"
 """The environment variable that says where sets are, where `--data` does not."""
+
+OF_THE_TEXT = ("paper", "acdc", "pancreas")
+"""Presets whose network and length are the text's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +55,8 @@ class Reproduction:
     """Instead of each set's own."""
     short: bool = False
     """A few steps on the phantom: whether it runs, not what it shows."""
+    full: bool = False
+    """The text's network and length where a set has a smaller one of its recipe."""
     jobs: int = 1
     device: str | None = None
     cache: Path | None = None
@@ -67,7 +75,7 @@ class Reproduction:
             )
         if not data.is_dir():
             raise InputError(f"{data}: no such folder. Give the folder that the sets lie in with --data.")
-        wanted = dict.fromkeys(name for role in ROLES.values() for name in (role.own, *role.stand_ins))
+        wanted = dict.fromkeys(name for role in ROLES.values() for name in role.sets)
         if unknown := [name for name in self.only if name not in wanted]:
             raise InputError(f"--sets {','.join(unknown)}: no such set. {suggest(unknown[0], wanted)}")
         found = {name: find_scans(SETS[name], data) for name in wanted}
@@ -154,9 +162,15 @@ def _after_masks(made: Compare, attempt: Attempt) -> dict[str, str]:
     return errors
 
 
+def _after_heads(made: Compare, attempt: Attempt) -> dict[str, str]:
+    write_all_marks([made.folder(job) for job in made.jobs])
+    return {}
+
+
 AFTER: dict[str, Callable[[Compare, Attempt], dict[str, str]]] = {
     "efficiency": _after_efficiency,
     "masks": _after_masks,
+    "heads": _after_heads,
 }
 """What a study does when the runs it needs are finished; returns errors as an attempt does."""
 
@@ -196,8 +210,9 @@ def find_run(task: str, cells: Mapping[str, Cells], request: Reproduction) -> tu
     if not found:
         raise InputError(f"--task {task}: is of no setting here. Name it as `coranet status {request.out}` does.")
     setting, methods = next(iter(found.items()))
-    data = lay_out(SETS[setting.scans], request.sets()[setting.scans], request.out / "scans")
     place = request.out / setting.name
+    whole = lay_out(SETS[setting.scans], request.sets()[setting.scans], request.out / "scans")
+    data = _seen(setting, whole, request)
     rows = ",".join(dict.fromkeys(methods))
     made = comparison.plan(data, place, rows, request.seeds, _options(setting, request, place))
     made = replace(made, best=bool(Split.read(place / "split.json").val))
@@ -216,26 +231,50 @@ def prepare(
 ) -> Compare:
     """A setting's comparison: scans laid out, split written, settings kept."""
     scans = SETS[setting.scans]
-    data = lay_out(scans, source, request.out / "scans")
+    whole = lay_out(scans, source, request.out / "scans")
     folder = request.out / setting.name
-    cases = read_folder(data).cases
-    split, said = split_of(scans, cases, setting.share)
+    split, said = split_of(scans, read_folder(whole).cases, setting.share)
     make_folder(folder)
     split.write(folder / "split.json", source=f"{scans.title}, {setting.share}", notes=said)
+    data = _seen(setting, whole, request, say, on_progress)
     made = comparison.prepare(
         data, folder, ",".join(methods), request.seeds, _options(setting, request, folder), say, on_progress
     )
     return replace(made, best=bool(split.val))
 
 
+def _seen(
+    setting: Setting,
+    whole: Path,
+    request: Reproduction,
+    say: Say = lambda message: None,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> Path:
+    """The scans that are trained on: whole ones, or what is kept of them once a split is written."""
+    coarse = SETS[setting.scans].coarse
+    if coarse is None:
+        return whole
+    told = replace(
+        coarse,
+        steps=request.steps or coarse.steps,
+        split=request.out / setting.name / "split.json",
+        device=request.device,
+        cache=request.cache,
+    )
+    return keep_about_organ(whole, request.out / "scans" / f"{setting.scans}-{setting.share}", told, say, on_progress)
+
+
 def _options(setting: Setting, request: Reproduction, folder: Path) -> Options:
     scans = SETS[setting.scans]
     recipe = RECIPES[setting.recipe] if setting.recipe and not request.short else scans.options
+    steps = scans.steps
+    if request.full and recipe.preset in OF_THE_TEXT:
+        recipe, steps = replace(recipe, overrides=()), None
     pictured = recipe.dims == 2 and not setting.recipe  # figures of maps are of the text's recipe
     kept = (("train.keep_maps", "true"),) if pictured else ()
     return replace(
         recipe,
-        steps=scans.steps if request.steps is None else request.steps,
+        steps=steps if request.steps is None else request.steps,
         split=folder / "split.json",
         net=setting.net,
         val=None,

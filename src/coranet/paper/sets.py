@@ -1,36 +1,26 @@
-"""The scans behind each table: the paper's own set where one has it, else an open one that stands for it.
-
-Each is laid out once as a folder in nnU-Net's layout, so that runs, scores and pictures read it like any other.
-"""
+"""The scans behind each table: the paper's own set where one has it, else an open one that stands for it."""
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
-import numpy as np
-from numpy.typing import NDArray
-
-from coranet.data.datasets import DATASETS, survey_dataset
-from coranet.data.datasets.folder import Case, Dataset, refuse
+from coranet.data.datasets import DATASETS
+from coranet.data.datasets.folder import Case, Dataset
 from coranet.data.datasets.phantom import Phantom, write_folder
-from coranet.data.prepare.cases import label_values
-from coranet.data.readers import Volume, nifti
 from coranet.data.splits.by_patient import Split, split_by_ratio
 from coranet.data.splits.protocols import find_protocol
 from coranet.errors import InputError
-from coranet.files import part_of
 from coranet.runs.options import Options
 
 AS_IT_WAS = (("data.augment.appearance", "null"), ("train.watch", "false"))
 """Preset `auto` as it was when rows by it were made: grey levels as they are, and no watch."""
 TEXT_2D = Options(preset="paper", dims=2, overrides=(("net.width", "16"),))
 """The text's recipe on slices, in a network a sixteenth as large."""
+
+COARSE = Options(preset="quick", dims=3, method="supervised", steps=4_000)
+"""Labels alone, on a grid of about 56 x 56 x 56."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +46,10 @@ class ScanSet:
     steps: int | None = None
     """Of every run; None is the preset's own length."""
     generate: Callable[[Path], Path] | None = None
+    layout: str = ""
+    """The set whose files in our layout these are, where several share them."""
+    coarse: Options | None = None
+    """The network that finds the organ, about which alone scans are kept (`organ_box`); without one they are whole."""
 
 
 def _phantom(shape: tuple[int, int, int]) -> Callable[[Path], Path]:
@@ -74,16 +68,24 @@ SETS: dict[str, ScanSet] = {
             folders=("pancreas", "pancreas_ct", "Pancreas-CT"),
             known_by="protocol pancreas-2d:1:1",
             protocol="pancreas-2d",
-            options=Options(preset="paper", dims=2),
+            options=Options(preset="pancreas", dims=2),
         ),
-        ScanSet(
-            name="pancreas-3d",
-            title="NIH Pancreas-CT, volumes",
-            readers=("pancreas_ct",),
-            folders=("pancreas", "pancreas_ct", "Pancreas-CT"),
-            known_by="protocol pancreas-a:12",
-            protocol="pancreas-a",
-            options=Options(preset="paper", dims=3),
+        *(
+            ScanSet(
+                name=name,
+                title=f"NIH Pancreas-CT, {title}",
+                readers=("pancreas_ct",),
+                folders=("pancreas", "pancreas_ct", "Pancreas-CT"),
+                known_by="protocol pancreas-a:12",
+                protocol="pancreas-a",
+                options=Options(preset="pancreas", dims=3),
+                layout="pancreas",
+                coarse=coarse,
+            )
+            for name, title, coarse in (
+                ("pancreas-3d", "volumes", None),
+                ("pancreas-3d-organ", "volumes about the organ that a coarse network finds", COARSE),
+            )
         ),
         ScanSet(
             name="endocardium",
@@ -205,80 +207,6 @@ def _is_theirs(known_by: str, dataset: Dataset) -> bool:
 
 def _reads(readers: Iterable[str], place: Path) -> bool:
     return place.is_dir() and any(DATASETS[reader](place)[0] is not None for reader in readers)
-
-
-def lay_out(scans: ScanSet, source: Path | None, home: Path) -> Path:
-    """The set as a folder in nnU-Net's layout: where it is one already, or written to `home` once.
-
-    Raises:
-        InputError: the set cannot be read.
-    """
-    whole = not (scans.objects or scans.one_part)
-    if source is not None and whole and (source / "dataset.json").exists() and "folder" in scans.readers:
-        return source
-    place, told = home / scans.name, str(source.resolve()) if source else ""
-    if (place / "dataset.json").exists():
-        made_of = json.loads((place / "dataset.json").read_text(encoding="utf-8")).get("made_of", told)
-        if made_of != told:
-            raise InputError(
-                f"{place}: was laid out from {made_of}, and --data is {told}. Give that folder, or another --out."
-            )
-    else:
-        beside = part_of(home / f"{uuid4().hex}-{scans.name}")
-        try:
-            dataset = _dataset(scans, source, beside / "source")
-            _write(dataset, scans, beside / "made", told)
-            (beside / "made").replace(place)
-        except OSError as error:
-            if not (place / "dataset.json").exists():  # else another process made the same one meanwhile
-                raise InputError(f"{place}: cannot be written ({error.strerror}). Choose another --out.") from error
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-    return place
-
-
-def _dataset(scans: ScanSet, source: Path | None, beside: Path) -> Dataset:
-    if scans.generate is not None:
-        source = scans.generate(beside)
-    assert source is not None
-    for reader in scans.readers or ("folder",):
-        dataset, problems = survey_dataset(source, reader)
-        if dataset is not None:
-            refuse(problems, f"; `coranet doctor {source} --dataset {reader}` lists them")
-            return dataset
-    raise InputError(f"{source}: is not {scans.title}. Give the folder that it lies in with --data.")
-
-
-def _write(dataset: Dataset, scans: ScanSet, root: Path, source: str) -> None:
-    kept = scans.objects or {value: name for value, name in dataset.classes.items() if value}
-    root.mkdir(parents=True)
-    patients = {}
-    for case in dataset.cases:
-        part = "Tr" if scans.one_part else case.part
-        images, label = [image.read() for image in case.images], case.label.read() if case.label else None
-        for channel, image in enumerate(images):
-            _put(root / f"images{part}" / f"{case.name}_{channel:04d}.nii.gz", image.array, image)
-        if label is not None:
-            classes = label_values(label)
-            values = np.zeros_like(classes)
-            for number, value in enumerate(kept, start=1):
-                values[classes == value] = number
-            _put(root / f"labels{part}" / f"{case.name}.nii.gz", values, label)
-        patients[case.name] = case.patient
-    about = {
-        "name": dataset.name,
-        "channel_names": {str(number): name for number, name in enumerate(dataset.channels)},
-        "labels": {"background": 0, **{name: number for number, name in enumerate(kept.values(), start=1)}},
-        "file_ending": ".nii.gz",
-        "patients": patients,
-        "made_of": source,
-    }
-    (root / "dataset.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
-
-
-def _put(path: Path, array: NDArray[Any], like: Volume) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nifti.write(path, array, like.geometry, flat=like.flat)
 
 
 def split_of(scans: ScanSet, cases: tuple[Case, ...], share: str) -> tuple[Split, tuple[str, ...]]:

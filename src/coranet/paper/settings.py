@@ -79,11 +79,22 @@ class Role:
     """What a table is about, and the sets that can show it: the paper's own first, then those that stand for it."""
 
     own: str
+    readings: tuple[str, ...] = ()
+    """The paper's own set again, read another way, and shown beside it."""
     stand_ins: tuple[str, ...] = ()
     short: str = ""
     """The phantom that stands for it in `--short`; none where another role's shows the same."""
     shares: Mapping[str, str] = field(default_factory=dict)
     """By set, where the block has none or the set has no such share."""
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """All but the phantom."""
+        return (self.own, *self.readings, *self.stand_ins)
+
+    def is_own(self, scans: str) -> bool:
+        """Whether a set is the paper's own, in any reading."""
+        return scans in (self.own, *self.readings)
 
 
 ROLES: dict[str, Role] = {
@@ -91,9 +102,10 @@ ROLES: dict[str, Role] = {
     "endocardium": Role(own="endocardium", stand_ins=("sunnybrook",), short="phantom"),
     "volumes": Role(
         own="pancreas-3d",
+        readings=("pancreas-3d-organ",),
         stand_ins=("la", "hippocampus"),
         short="phantom-3d",
-        shares={"pancreas-3d": "12", "la": "16", "hippocampus": "1:4", "phantom-3d": "1:4"},
+        shares={"pancreas-3d": "12", "pancreas-3d-organ": "12", "la": "16", "hippocampus": "1:4", "phantom-3d": "1:4"},
     ),
     "hearts": Role(own="acdc", short="phantom-hearts", shares={"acdc": "14", "phantom-hearts": "1:4"}),
     "hearts, few labels": Role(own="acdc-7", shares={"acdc-7": "7"}),
@@ -123,9 +135,8 @@ text's."""
 def places_of(block: Block, there: Sequence[str]) -> tuple[str, ...]:
     """The sets a block is shown on, of those there are: the paper's own, or else every one that stands for it."""
     role = ROLES[block.role]
-    if role.own in there:
-        return (role.own,)
-    return tuple(name for name in (*role.stand_ins, role.short) if name in there)
+    own = tuple(name for name in there if role.is_own(name))
+    return own or tuple(name for name in (*role.stand_ins, role.short) if name in there)
 
 
 def setting_of(block: Block, row: MethodRow, scans: str) -> Setting:

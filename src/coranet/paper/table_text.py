@@ -91,7 +91,7 @@ class Part:
     @property
     def own(self) -> bool:
         """Whether the scans are the paper's own."""
-        return self.scans == ROLES[self.block.role].own
+        return ROLES[self.block.role].is_own(self.scans)
 
     @property
     def note(self) -> str:

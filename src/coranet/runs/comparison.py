@@ -6,7 +6,8 @@ Which runs there are, what they share and what they are scored on; `jobs.py` run
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +19,12 @@ from coranet.evaluation.patients import write_patients
 from coranet.files import make_folder, write_atomically
 from coranet.json_files import read_object
 from coranet.methods import find_method
+from coranet.runs.equal_work import count_updates, read_work, work_named, write_work
 from coranet.runs.exam import Exam, find_exam, find_store_exam, write_store_exam
 from coranet.runs.machine.device import find_device
 from coranet.runs.opened_store import OnProgress, Say
 from coranet.runs.options import WHERE, Options
-from coranet.runs.row_text import check_row, field_path, parse_row, run_name, split_rows
+from coranet.runs.row_text import NO_FIELDS, WORK, check_row, field_path, parse_row, run_name, split_rows
 from coranet.runs.run_plan import make_run
 
 SETTINGS = "compare.json"
@@ -56,6 +58,8 @@ class Compare:
     exam: Exam
     best: bool = False
     """Score the weights that did best on validation cases too, where there are some."""
+    work: Mapping[str, int] = field(default_factory=dict)
+    """Updates by method, of those whose work a row is to equal."""
     until: int | None = None
     """Pause after so many steps, and score no test case."""
 
@@ -71,8 +75,10 @@ class Compare:
     def options_of(self, job: Job) -> Options:
         """The shared ones, and the row's own."""
         method, own = parse_row(job.row)
-        fields = tuple((field_path(name), value) for name, value in own.items() if name != "classes")
+        fields = tuple((field_path(name), value) for name, value in own.items() if name not in NO_FIELDS)
         options = replace(self.options, method=method, seed=job.seed, overrides=(*self.options.overrides, *fields))
+        if WORK in own:
+            options = replace(options, steps=self.work[own[WORK]])
         match own.get("classes"):
             case None:
                 return options
@@ -132,6 +138,9 @@ def prepare(
     if choosing:
         _check_validation(run.split, compare)
     _keep_settings(compare, store.fingerprint)
+    if counted := {name: _updates(name, data, options, run.made_with) for name in work_named(compare.rows)}:
+        write_work(out, counted)
+        compare = replace(compare, work={**compare.work, **counted})
     exam = compare.exam
     write_patients(compare.out, exam.patients)
     if exam.store:
@@ -153,10 +162,17 @@ def plan(data: Path, out: Path, methods: str, seeds: int, options: Options) -> C
         raise InputError(f"--methods {methods} --seeds {seeds}: name at least one method, and at least one seed.")
     split = Split.read(options.split) if options.split else None
     exam = find_store_exam(data, split, out / EXAM) if Store.is_store(data) else find_exam(data, split)
-    compare = Compare(data=data, out=out, rows=rows, seeds=seeds, options=options, exam=exam)
+    compare = Compare(data=data, out=out, rows=rows, seeds=seeds, options=options, exam=exam, work=read_work(out))
     if len(set(map(compare.folder, compare.jobs))) < len(compare.jobs):
         raise InputError(f"--methods {methods}: name each method once; two of these would share a folder.")
     return compare
+
+
+def _updates(method: str, data: Path, options: Options, made_with: Mapping[str, Any]) -> int:
+    """What a method's own row makes of updates."""
+    if "minutes" in made_with:
+        raise InputError(f"work={method}: how long the rows are is measured later. Give their length with --steps.")
+    return count_updates(make_run(data, replace(options, method=method), find_device(options.device))[0])
 
 
 def _check_validation(split: Split, compare: Compare) -> None:

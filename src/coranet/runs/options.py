@@ -15,7 +15,7 @@ from coranet.flags import Flag
 
 TrackerName = Literal["tensorboard", "mlflow", "wandb"]
 """What `cli.tracking` has."""
-PresetName = Literal["auto", "quick", "paper", "acdc", "la", "released"]
+PresetName = Literal["auto", "quick", "paper", "acdc", "pancreas", "la", "released"]
 """What `runs.presets` has."""
 
 
@@ -25,8 +25,8 @@ class Shared:
 
     preset: Annotated[PresetName | None, Flag(default="auto; to train without a GPU, quick")] = None
     """auto picks body, width, window and batch from data and device; quick does so on a coarser grid, for ten minutes; paper
-    is the paper's setting, acdc the same with the paper's views for ACDC, la the field's for the left atrium, released that
-    of the paper's released code."""
+    is the paper's setting, acdc the same with the paper's views for ACDC, pancreas the same with the paper's window and
+    crops of CT, la the field's for the left atrium, released that of the paper's released code."""
     dims: Annotated[Literal[2, 3] | None, Flag(default="chosen from the data")] = None
     """Train on slices or on volumes."""
     net: Annotated[str | None, Flag("NAME", default="unet for slices, vnet for volumes")] = None

@@ -13,6 +13,11 @@ from coranet.methods import METHODS, find_method
 SECTIONS = ("method", "net", "optim", "train", "data")
 """Parts of a run whose fields a row may set."""
 
+WORK = "work"
+"""A row's setting that names the method as many of whose updates it is trained for (`equal_work`)."""
+NO_FIELDS = ("classes", WORK)
+"""Settings of a row that are for the run as a whole."""
+
 
 def run_name(row: str, seed: int) -> str:
     """The folder of a row's run."""
@@ -37,7 +42,7 @@ def split_outside_brackets(text: str) -> tuple[str, ...]:
 
 
 def parse_row(row: str) -> tuple[str, dict[str, str]]:
-    """A method's name and its settings: `coranet[regions=tta;beta=0.9]`; `classes=binary` is for the run."""
+    """A method's name and its settings: `coranet[regions=tta;beta=0.9]`; NO_FIELDS are for the run."""
     method, bracket, rest = row.partition("[")
     if bracket and not rest.endswith("]"):
         raise InputError(f"{row}: write settings of a method as NAME[FIELD=VALUE;FIELD=VALUE].")
@@ -65,7 +70,9 @@ def check_row(row: str, run: Run) -> None:
     made = replace(run, method=find_method(name)())
     try:
         for setting, text in own.items():
-            if setting != "classes":
+            if setting == WORK:
+                find_method(text)
+            elif setting not in NO_FIELDS:
                 made = override(made, field_path(setting), text)
         replace(made, method=run.method).check()  # whether a network fits the method is said by its own run
     except InputError as error:

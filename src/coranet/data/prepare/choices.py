@@ -9,6 +9,8 @@ from dataclasses import replace
 from coranet.data.grid import through_plane_axis
 from coranet.data.prepare.extents import Extents
 from coranet.data.prepare.preparation import Preparation
+from coranet.data.prepare.recipes import RECIPES
+from coranet.errors import InputError
 
 Choose = Callable[[Extents, Sequence[str], int], Preparation]
 """From what the training scans are, the channels' names, and the axes of space."""
@@ -58,6 +60,16 @@ def paper_preparation(extents: Extents, channels: Sequence[str], dims: int) -> P
     stack = through_plane_axis(extents.shapes.median, extents.spacings.median)
     x, y, z = (None if axis == stack else 256 for axis in range(3))
     return Preparation(intensity="minmax", size=(x, y, z), fit="resize")
+
+
+def pancreas_preparation(extents: Extents, channels: Sequence[str], dims: int) -> Preparation:
+    """The paper's window and crops of CT, which mean nothing in other grey levels."""
+    if list(channels) != ["CT"]:
+        raise InputError(
+            f"--preset pancreas: is for scans of one channel CT, in Hounsfield units, and these have {', '.join(channels)}. "
+            "Give the scans as they were downloaded, or take --preset paper."
+        )
+    return RECIPES[f"pancreas-{dims}d"]
 
 
 CHOICES: dict[str, Choose] = {"auto": auto_preparation, "quick": quick_preparation, "paper": paper_preparation}

@@ -43,7 +43,7 @@ def draw_endocardium(root: Path) -> list[Picture]:
 
 def _draw(root: Path, name: str, table: str) -> list[Picture]:
     (needs,) = FIGURES[name].needs
-    methods = {row.label: row.method for row in TABLES[table].blocks[0].rows}
+    methods = {row.label: row.method for row in TABLES[table].blocks[0].rows if row.printed}
     return [_draw_set(name, found) for found in find_runs(root, needs, methods, "predictions")]
 
 

@@ -9,6 +9,8 @@ paper     section IV-A of Shi et al. (2021). On slices: U-Net of 64 channels, 25
 at a constant 1e-3, cross-entropy alone, 30 + 100 epochs, wide views. On volumes: V-Net of 16 channels, windows of 96 x 96 x
 96 at random places and no other view, 30 + 200 epochs, 12 labelled volumes, windows 16 x 16 x 4 apart in the end.
 acdc      paper on slices, with the views that the text has for ACDC: turns, flips, and crops of 85 to 95 % of a slice.
+pancreas  paper, with the window (-100 to 240 HU) and the crops that the text has for CT of the pancreas: slices of 192 x 240
+pixels. Volumes are the body at 1 mm.
 la        after what the field trains on the left atrium with (Yu et al., UA-MT, MICCAI 2019, and those who followed): V-Net
 of 16 channels, windows of 112 x 112 x 80, 2 + 2 volumes a step, SGD at 0.01 falling to zero over 6,000 steps, cross-entropy
 and Dice, quarter turns and mirrors, windows 18 x 18 x 4 apart in the end. Where it differs: `field.py`.
@@ -21,13 +23,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coranet.data.grid import choose_dims
-from coranet.data.prepare.choices import Choose, auto_preparation, paper_preparation, quick_preparation
+from coranet.data.prepare.choices import (
+    Choose,
+    auto_preparation,
+    pancreas_preparation,
+    paper_preparation,
+    quick_preparation,
+)
 from coranet.engine.run import Run
 from coranet.errors import InputError, suggest
 from coranet.methods import DEFAULT, Method
 from coranet.runs.presets.auto import auto_run
 from coranet.runs.presets.field import la_run, released_run
-from coranet.runs.presets.paper import acdc_run, paper_run, parameter_note
+from coranet.runs.presets.paper import acdc_run, pancreas_run, paper_run, parameter_note
 from coranet.runs.presets.quick import MINUTES, quick_run
 from coranet.runs.presets.scans import Scans, describe, typical
 
@@ -74,6 +82,7 @@ PRESETS: dict[str, Preset] = {
     "quick": Preset(prepare=quick_preparation, run=quick_run, method=DEFAULT, minutes=MINUTES),
     "paper": Preset(prepare=paper_preparation, run=paper_run, method="coranet", labelled=12, val=0),
     "acdc": Preset(prepare=paper_preparation, run=acdc_run, method="coranet", dims=2, val=0),
+    "pancreas": Preset(prepare=pancreas_preparation, run=pancreas_run, method="coranet", labelled=12, val=0),
     "la": Preset(prepare=auto_preparation, run=la_run, method="coranet", dims=3),
     "released": Preset(
         prepare=auto_preparation, run=released_run, method="coranet:released", dims=3, labelled=12, val=0

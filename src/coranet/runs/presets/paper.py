@@ -46,6 +46,11 @@ def acdc_run(scans: Scans, method: Method) -> Run:
     return replace(run, data=replace(run.data, augment=Augment(scale=(1, 1), area=(0.85, 0.95))))
 
 
+def pancreas_run(scans: Scans, method: Method) -> Run:
+    """The text's setting for Pancreas-CT: slices of 192 x 240 pixels; volumes as `paper` has them."""
+    return paper_run(scans if scans.dims == 3 else replace(scans, patch=scans.patch or (240, 192)), method)
+
+
 def _paper_volumes(scans: Scans, method: Method) -> Run:
     x, y, z = scans.patch or (96, 96, 96)
     batch = (4, 4)
