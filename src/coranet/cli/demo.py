@@ -45,6 +45,7 @@ class DemoVerb:
     def _demonstrate(self) -> int:
         from coranet.cli.terminal.display import TrainingDisplay
         from coranet.cli.terminal.show import counting, say
+        from coranet.evaluation.quality import CASES
         from coranet.report import seeds_text, table_text, write_report
         from coranet.runs import demonstration
 
@@ -67,6 +68,7 @@ class DemoVerb:
         if self.seeds > 1:
             _show(seeds_text(repeats))
         say(f"Pictures and details: {page}")
+        say(f"Which cases of {names[-1]} to look at first: {repeats[0][names[-1]] / 'predictions' / CASES}")
         return 0
 
 
