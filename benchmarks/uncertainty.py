@@ -69,6 +69,7 @@ def find_source(text: str, arguments: argparse.Namespace) -> Source:
     people = list(dict.fromkeys(cases[case] for case in split.unlabelled))
     random.Random(7).shuffle(people)
     unlabelled = sorted(split.unlabelled, key=lambda case: people.index(cases[case]))  # no patient on both sides
+    unlabelled = [case for case in unlabelled if cases[case] not in people[: arguments.after]]
     exam = list(split.test or split.val)
     if arguments.development:
         last = cases[unlabelled[arguments.development - 1]]
@@ -170,6 +171,9 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labelled", type=int, help="use the first so many labels of a split")
     parser.add_argument("--unlabelled", type=int, help="and so many unlabelled cases")
     parser.add_argument("--development", type=int, default=0, help="score so many unlabelled cases, no test case")
+    parser.add_argument(
+        "--after", type=int, default=0, help="pass over so many of its patients, those of earlier studies"
+    )
     parser.add_argument("--device")
     parser.add_argument("--threads", type=int)
 
