@@ -3,10 +3,12 @@
     python benchmarks/uncertainty.py phantom hippocampus=Task04_Hippocampus,docs/splits/hippocampus-10.json \
         --steps 300 --labelled 6 --unlabelled 20 --development 24 --out DIR
 
-Each set is `phantom`, which is made, or NAME=DATA,SPLIT of a raw folder. A run is trained on the split, `coranet calibrate`
-fits its uncertainty by cross-validation over the labelled cases, and both are held against the truth of the split's test
-cases; where it lists none, of its validation cases, which then take no part in training. --development takes cases that
-the split lists as unlabelled instead, so that nothing is chosen by test cases. Writes a table, rows and their origin to DIR.
+Each set is `phantom`, which is made, or NAME=DATA,SPLIT of a raw folder, or one that `coranet reproduce` knows with a share
+of its protocol (sunnybrook=DATA,1:4), which is written as a raw folder first. A run is trained on the split, `coranet
+calibrate` fits its uncertainty by cross-validation over the labelled cases, and both are held against the truth of the
+split's test cases; where it lists none, of its validation cases, which then take no part in training. --development takes
+patients that the split lists as unlabelled instead, until there are so many cases, so that nothing is chosen by test cases.
+Writes a table, rows and their origin to DIR.
 What is finished is not made again.
 """
 
@@ -30,6 +32,7 @@ from coranet.engine.run import versions
 from coranet.evaluation import evaluate, evaluate_calibration
 from coranet.evaluation.foresight import foresee
 from coranet.metrics import by_patient, compare, summarise
+from coranet.paper.sets import SETS, lay_out, split_of
 from coranet.runs.fitting import Calibrate, calibrate_run
 from coranet.runs.launch import train
 from coranet.runs.machine.device import find_device
@@ -61,19 +64,32 @@ def find_source(text: str, arguments: argparse.Namespace) -> Source:
         named = {part: [c.name for c in read_folder(data).cases if c.part == part] for part in ("Tr", "Ts")}
         split = Split(labelled=tuple(named["Tr"][:6]), unlabelled=tuple(named["Tr"][6:]), test=tuple(named["Ts"]))
         return Source(name=name, data=data, split=split)
-    data, _, file = rest.rpartition(",")
-    split = Split.read(Path(file))
-    unlabelled = list(split.unlabelled)
-    random.Random(7).shuffle(unlabelled)
+    data, split = _read(name, rest, arguments)
+    cases = {case.name: case.patient for case in read_folder(data).cases}
+    people = list(dict.fromkeys(cases[case] for case in split.unlabelled))
+    random.Random(7).shuffle(people)
+    unlabelled = sorted(split.unlabelled, key=lambda case: people.index(cases[case]))  # no patient on both sides
+    unlabelled = [case for case in unlabelled if cases[case] not in people[: arguments.after]]
     exam = list(split.test or split.val)
     if arguments.development:
-        exam, unlabelled = unlabelled[: arguments.development], unlabelled[arguments.development :]
+        last = cases[unlabelled[arguments.development - 1]]
+        end = 1 + max(number for number, case in enumerate(unlabelled) if cases[case] == last)
+        exam, unlabelled = unlabelled[:end], unlabelled[end:]
     few = Split(
         labelled=split.labelled[: arguments.labelled],
         unlabelled=tuple(sorted(unlabelled[: arguments.unlabelled])),
         test=tuple(exam),
     )
-    return Source(name=name, data=Path(data), split=few)
+    return Source(name=name, data=data, split=few)
+
+
+def _read(name: str, text: str, arguments: argparse.Namespace) -> tuple[Path, Split]:
+    """A raw folder and its split; a set in its own layout is written as one first, and split by its protocol's shares."""
+    data, _, split = text.rpartition(",")
+    if Path(split).exists():
+        return Path(data), Split.read(Path(split))
+    raw = lay_out(SETS[name], Path(data), arguments.out)
+    return raw, split_of(SETS[name], read_folder(raw).cases, split)[0]
 
 
 def measure(source: Source, seed: int, arguments: argparse.Namespace) -> dict[str, object]:
@@ -154,7 +170,10 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dims", type=int, choices=(2, 3), default=2)
     parser.add_argument("--labelled", type=int, help="use the first so many labels of a split")
     parser.add_argument("--unlabelled", type=int, help="and so many unlabelled cases")
-    parser.add_argument("--development", type=int, default=0, help="score so many unlabelled cases, and no test case")
+    parser.add_argument("--development", type=int, default=0, help="score so many unlabelled cases, no test case")
+    parser.add_argument(
+        "--after", type=int, default=0, help="pass over so many of its patients, those of earlier studies"
+    )
     parser.add_argument("--device")
     parser.add_argument("--threads", type=int)
 

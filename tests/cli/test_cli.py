@@ -21,6 +21,7 @@ from coranet.cli.prepare import settings_fields
 from coranet.cli.terminal.parsing import option_fields
 from coranet.data.readers import nifti, nrrd
 from coranet.engine.run import Run
+from coranet.evaluation.quality import read_qualities
 from coranet.runs.options import Options
 from tests import dicoms
 
@@ -431,6 +432,9 @@ def test_demo(capsys, monkeypatch, tmp_path):
     assert all(name in out for name in ("supervised", "coranet", "coranet:plus"))
     made = {path.name for path in (tmp_path / "demo").iterdir()}
     assert {"report.html", "comparison.png", "film.png", "curves.png"} <= made
+    first = tmp_path / "demo/coranet-plus/predictions/cases.csv"
+    assert f"Which cases of coranet:plus to look at first: {first}" in err
+    assert len({row.case for row in read_qualities(first.parent)}) == 2
     code, again, err = run(capsys, *arguments)
     assert (code, again) == (0, out)
     assert "trained before" in err

@@ -2,7 +2,6 @@
 
 import base64
 import gzip
-import json
 import os
 import signal
 import socket
@@ -10,8 +9,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-import urllib.request
-from http.cookiejar import CookieJar
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +21,7 @@ from coranet.review import desk
 from coranet.review.desk import ReviewRequest, serve
 from coranet.review.viewer import VIEWER, fetch
 from coranet.runs.machine.device import find_device
-from tests.review.browser import reviewing
+from tests.review.browser import Script, reviewing
 from tests.review.reviewed import maps, workshop_of, write_cases
 
 
@@ -93,24 +90,6 @@ def test_a_viewer_that_is_whole_is_not_loaded_again_and_another_is_refused(tmp_p
     assert not (tmp_path / VIEWER.name).exists()
 
 
-class Script:
-    """What the page sends, without the page."""
-
-    def __init__(self, address):
-        self.root = address.split("/?")[0]
-        self.browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-        self.browser.open(address).read()
-
-    def get(self, path):
-        return self.browser.open(f"{self.root}{path}").read()
-
-    def save(self, name, label):
-        revision = json.loads(self.get(f"/api/case/{name}"))["revision"]
-        content = json.dumps({"status": "corrected", "label": label, "revision": revision, "seconds": 1}).encode()
-        headers = {"Origin": self.root, "Content-Type": "application/json"}
-        self.browser.open(urllib.request.Request(f"{self.root}/api/case/{name}/save", content, headers)).read()
-
-
 def memory_of(pid):
     """Bytes that a process holds."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -129,10 +108,9 @@ def test_two_hundred_cases_in_a_row_with_a_kill_in_the_middle(finished, tmp_path
     for part in (names[:90], names[90:]):
         with reviewing(*words, cache=tmp_path) as (address, process):
             script = Script(address)
-            while json.loads(script.get("/api/queue"))["busy"]:
-                pass
+            script.wait()
             for name in part:
-                for file in ("image0.nii", "marks.nii", "prediction.nii", "region.bin", "label.nii", "thumbnail.jpg"):
+                for file in ("image0.nii", "prediction.bin", "region.bin", "label.bin", "thumbnail.jpg"):
                     assert script.get(f"/api/case/{name}/{file}")
                 script.save(name, label)
                 saved.append(name)

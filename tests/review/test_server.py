@@ -188,11 +188,25 @@ def test_a_case_goes_on_as_it_was_saved(desk):
     case = desk.open()
     assert (case["status"], case["seconds"]) == ("corrected", 12.5)
     assert case["choices"] == {"0": "radical", "2": "conservative"}
-    sent = desk.browser.get("/api/case/a/label.nii").content
-    (desk.root / "got.nii").write_bytes(sent)
-    assert np.array_equal(nifti.read(desk.root / "got.nii").array, label)
+    sent = np.frombuffer(desk.browser.get("/api/case/a/label.bin").content, np.uint8)
+    assert np.array_equal(sent.reshape(label.shape, order="F"), label)
     again = Desk(desk.root)
     assert again.open()["status"] == "corrected"
+
+
+def test_a_label_that_someone_put_on_another_grid_is_not_shown(desk):
+    desk.save(maps()[3])
+    nifti.write(desk.root / "out/labelsTr/a.nii.gz", maps()[3], geometry_of(spacing=(2.0, 1.0, 4.0)))
+    answer = desk.browser.get("/api/case/a/label.bin")
+    assert answer.status_code == 422
+    assert "does not lie on the grid of its scan any more" in answer.json()["error"]
+
+
+def test_what_an_earlier_version_kept_of_a_case_is_made_anew(desk, monkeypatch):
+    files = desk.workshop.prepared("a")
+    assert files.facts() is not None
+    monkeypatch.setattr("coranet.review.prepared_case.LAYOUT", 1)
+    assert files.facts() is None
 
 
 def test_set_aside_keeps_the_label_and_does_not_train_on_it(desk):

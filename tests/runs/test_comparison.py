@@ -25,6 +25,7 @@ from coranet.engine.log import Listener
 from coranet.errors import InputError
 from coranet.evaluation import Scores
 from coranet.evaluation.patients import read_patients, write_patients
+from coranet.evaluation.quality import read_qualities
 from coranet.methods import METHODS
 from coranet.report import seeds_text, standings
 from coranet.runs import comparison, jobs
@@ -444,6 +445,10 @@ def test_a_store_is_compared_on_its_own_grid(store, tmp_path, capsys):
     truth = nifti.read(tmp_path / "out/exam/labels/phantom_007.nii.gz")
     assert predicted.geometry == truth.geometry
     assert 15 <= predicted.array.shape[0] <= 17
+    rows = {row.case: row for row in read_qualities(tmp_path / "out/supervised-seed0/predictions") if row.whole}
+    voxel = np.prod(predicted.geometry.spacing) / 1000
+    assert set(rows) == {"phantom_007", "phantom_008"}
+    assert rows["phantom_007"].millilitres == pytest.approx(np.count_nonzero(predicted.array) * voxel, rel=1e-4)
     np.testing.assert_array_equal(truth.array, Store.open(store).label("phantom_007"))
     assert (tmp_path / "out/report.html").exists()
     code, _, err = run(capsys, store, *arguments)

@@ -41,9 +41,6 @@ def test_a_tally_counts_every_voxel_once_and_adds_up():
     twice = whole + whole
     np.testing.assert_array_equal(twice.voxels, 2 * whole.voxels)
     assert twice.uncertain == 2 * whole.uncertain
-    # What is not predicted is shared out among the others: of three classes all of it but background's.
-    elsewhere = prediction.probabilities[:, 1] / (1 - prediction.probabilities.amax(dim=1))
-    assert whole.second[0].sum() == pytest.approx(float(elsewhere[guess != 1].sum()), rel=1e-4)
 
 
 def test_the_prior_is_the_word_of_softmax():
@@ -87,6 +84,26 @@ def test_expected_dice_is_that_of_the_errors_that_are_said():
     for k in (1, 2):
         dice = 2 * ((guess == k) & (label == k)).sum() / ((guess == k).sum() + (label == k).sum())
         assert expected[k - 1] == pytest.approx(float(dice), abs=0.03)
+
+
+def test_what_is_not_found_is_expected_to_be_missed():
+    prediction = predicted()
+    prediction.probabilities[:, 1] = 0
+    expected = Wrongness().expected_dice(Tally.of(prediction))
+    assert expected[0] == 0
+    assert expected[1] > 0.5
+
+
+def test_doubts_of_the_background_do_not_add_up():
+    """Two cases of the same object: the background of one is unsure of itself, which says nothing of the object."""
+    prediction = predicted()
+    guess = prediction.probabilities.argmax(dim=1)
+    unsure = prediction.probabilities.clone()
+    unsure[:, 0] = torch.where(guess == 0, 0.4, unsure[:, 0])
+    unsure[:, 1:] = torch.where((guess == 0)[:, None], 0.3, unsure[:, 1:])
+    both = [Prediction(probabilities=one, regions=prediction.regions) for one in (prediction.probabilities, unsure)]
+    sure, doubtful = (Wrongness().expected_dice(Tally.of(one)) for one in both)
+    np.testing.assert_array_equal(sure, doubtful)
 
 
 def test_cells_lie_where_they_say():

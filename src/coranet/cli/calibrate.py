@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from coranet.cli.terminal.parsing import Device
 from coranet.cli.terminal.stopping import until_stopped
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ class CalibrateVerb:
     steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: the run's)")] = None
     """How long to train each fold. Fewer are quicker; but networks that have learnt less err otherwise, and fits that are
     made of them hold less."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
-        None
-    )
+    device: Device = None
     """cpu, cuda or cuda:1."""
     threads: Annotated[
         int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: one for each free core)")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from coranet.cli.terminal.parsing import Device
 from coranet.cli.terminal.stopping import until_stopped
 from coranet.errors import InputError
 from coranet.locks import owned
@@ -30,9 +31,7 @@ class DemoVerb:
     """Steps of each training."""
     seeds: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """How often to train each, with seeds 0 to N - 1. The page shows the first."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
-        None
-    )
+    device: Device = None
     """cpu, cuda or cuda:1."""
 
     def __call__(self) -> int:
@@ -46,6 +45,7 @@ class DemoVerb:
     def _demonstrate(self) -> int:
         from coranet.cli.terminal.display import TrainingDisplay
         from coranet.cli.terminal.show import counting, say
+        from coranet.evaluation.quality import CASES
         from coranet.methods import find_method
         from coranet.report import seeds_text, table_text, write_report
         from coranet.runs import demonstration
@@ -71,6 +71,7 @@ class DemoVerb:
         if self.seeds > 1:
             _show(seeds_text(repeats))
         say(f"Pictures and details: {page}")
+        say(f"Which cases of {names[-1]} to look at first: {repeats[0][names[-1]] / 'predictions' / CASES}")
         return 0
 
 

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import tyro
 
-from coranet.cli.terminal.parsing import MaxGb
+from coranet.cli.terminal.parsing import FLAT
+from coranet.cli.terminal.run_loading import LoadOptions, MadeBefore, RunFolder, ScanFolder
 from coranet.cli.terminal.stopping import until_stopped
-from coranet.data.budget import within_budget
+from coranet.data.budget import allowing
 from coranet.files import make_folder
 from coranet.locks import owned
 
@@ -24,38 +25,29 @@ class NextVerb:
     Writes FILE.csv, and beside it a page of the chosen scans (FILE.html) and what was predicted (FILE_predictions).
     """
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: RunFolder
     """The folder that `coranet train --out` made. After `coranet calibrate` it knows best."""
-    scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCANS")]
+    scans: ScanFolder
     """A folder of scans; those that the run was trained on with a label are passed over."""
     count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 10
     """How many."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE.csv")] = Path("next.csv")
     """Where the list goes."""
-    predictions: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: made here)")] = None
+    predictions: MadeBefore = None
     """What `coranet predict RUN SCANS --out DIR` wrote, if all scans are predicted already."""
-    trust: bool = False
-    """Let the run's own method run, where it has one: a Python file in RUN. Read it before, if the run is not yours."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
-        None
-    )
-    """cpu, cuda or cuda:1."""
-    max_gb: MaxGb = None
-    """Memory that one scan may take while it is read."""
+    loading: Annotated[LoadOptions, FLAT] = LoadOptions()
 
-    @within_budget
     def __call__(self) -> int:
         """Choose."""
-        return until_stopped(self._choose, ". The same command starts over.")
+        with allowing(self.loading.max_gb):
+            return until_stopped(self._choose, ". The same command starts over.")
 
     def _choose(self) -> int:
         from coranet.cli.terminal.show import counting, output, say
-        from coranet.engine.prediction.trained import Trained
         from coranet.report.case_page import write_case_page
         from coranet.runs.labelling import in_words, next_scans
-        from coranet.runs.machine.device import find_device
 
-        trained = Trained.load(self.run, find_device(self.device), trust=self.trust, say=say)
+        trained = self.loading.load(self.run)
         make_folder(self.out.parent)
         predictions = self.predictions or self.out.with_name(f"{self.out.stem}_predictions")
         with owned(predictions), counting() as on_progress:

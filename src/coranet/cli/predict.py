@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from coranet.cli.compare import advice
-from coranet.cli.terminal.parsing import FLAT, GIVEN, MaxGb
+from coranet.cli.terminal.parsing import FLAT, GIVEN
+from coranet.cli.terminal.run_loading import LoadOptions, RunFolder
 from coranet.cli.terminal.stopping import until_stopped
-from coranet.data.budget import within_budget
+from coranet.data.budget import allowing
 from coranet.errors import InputError
 from coranet.files import sweep
 from coranet.runs.cluster.cluster_options import ShardOptions
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from coranet.engine.prediction.trained import Trained
     from coranet.metrics.case_facts import CaseFacts
 
-PLACES = ("run", "scans", "more", "out", "only", "page", "watch", "settle", "trust", "device", "max_gb", "on")
+PLACES = ("run", "scans", "more", "out", "only", "page", "watch", "settle", "loading", "on")
 """Options that say where and which, and change nothing in what is said of a scan."""
 _NAMED = 5
 """Scans that the last sentence names; cases.csv has all."""
@@ -44,7 +45,7 @@ class PredictVerb:
     cases.csv lists all scans, the worst first: the Dice to expect, volumes, and what stands out.
     """
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: RunFolder
     """The folder that `coranet train --out` made. Of several, such as three seeds, the answers are averaged. Or the FILE
     that `coranet export --onnx` wrote."""
     scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...] SCANS")]
@@ -100,21 +101,14 @@ class PredictVerb:
     """Use the weights that did best on the run's validation cases instead of the last ones."""
     no_uncertainty: bool = False
     """Do not say what is uncertain: load and run the encoder and its main head alone."""
-    trust: bool = False
-    """Let the run's own method run, where it has one: a Python file in RUN. Read it before, if the run is not yours."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
-        None
-    )
-    """cpu, cuda or cuda:1."""
-    max_gb: MaxGb = None
-    """Memory that one scan may take while it is read."""
+    loading: Annotated[LoadOptions, FLAT] = LoadOptions()
     on: Annotated[ShardOptions, FLAT] = ShardOptions()
 
-    @within_budget
     def __call__(self) -> int:
         """Predict."""
         again = ". What is predicted is kept: the same command goes on from there."
-        return until_stopped(self._predict, advice(self.out, self.on, again))
+        with allowing(self.loading.max_gb):
+            return until_stopped(self._predict, advice(self.out, self.on, again))
 
     def _predict(self) -> int:
         from coranet.cli.terminal.show import say
@@ -160,19 +154,14 @@ class PredictVerb:
 
     def _load(self, runs: Sequence[Path]) -> Trained:
         from coranet.cli.terminal.show import say
-        from coranet.engine.prediction.trained import Trained
-        from coranet.runs.machine.device import find_device
 
-        trained = Trained.load(
+        trained = self.loading.load(
             runs,
-            find_device(self.device),
             uncertainty=not self.no_uncertainty,
             stride=self.stride,
             best=self.best,
             tta=self.tta,
             largest_component=self.largest_component,
-            trust=self.trust,
-            say=say,
         )
         what = "encoder and main head alone" if self.no_uncertainty else "with what its uncertainty needs"
         which = "A network" if len(runs) == 1 else f"{len(runs)} networks, averaged,"

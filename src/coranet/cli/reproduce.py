@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from coranet.cli.compare import TaskName, advice, attempt_here, run_alone, show_rows
-from coranet.cli.terminal.parsing import FLAT, GIVEN
+from coranet.cli.terminal.parsing import FLAT, GIVEN, Device
 from coranet.cli.terminal.stopping import until_stopped
 from coranet.errors import InputError, suggest
 from coranet.locks import owned
@@ -58,9 +58,7 @@ class ReproduceVerb:
     channels and 4,000 steps else. Choose an --out of its own."""
     jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """Runs at a time, as processes that share the device."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
-        None
-    )
+    device: Device = None
     """cpu, cuda or cuda:1."""
     cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: the user's cache)")] = None
     """Where prepared scans are kept."""

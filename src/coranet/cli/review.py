@@ -8,9 +8,10 @@ from typing import Annotated
 
 import tyro
 
-from coranet.cli.terminal.parsing import MaxGb
+from coranet.cli.terminal.parsing import FLAT
+from coranet.cli.terminal.run_loading import LoadOptions, MadeBefore, RunFolder, ScanFolder
 from coranet.cli.terminal.stopping import until_stopped
-from coranet.data.budget import within_budget
+from coranet.data.budget import allowing
 from coranet.errors import InputError
 from coranet.locks import owned
 
@@ -25,13 +26,13 @@ class ReviewVerb:
     the same command goes on. Needs the extra coranet[review].
     """
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: RunFolder
     """The folder that `coranet train --out` made."""
-    scans: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCANS")]
+    scans: ScanFolder
     """A scan or a folder of scans, as in `coranet predict`."""
     out: Annotated[Path, tyro.conf.arg(metavar="CORRECTIONS")]
     """Where corrected labels go, and predictions where there are none."""
-    predictions: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: made here)")] = None
+    predictions: MadeBefore = None
     """What `coranet predict --masks` made of these scans."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DATA", help_behavior_hint="(default: the run's own)")] = None
     """The folder that the run was trained on, to train on from the page."""
@@ -39,19 +40,12 @@ class ReviewVerb:
     """Where the page is served, on this machine alone."""
     no_browser: bool = False
     """Print the address and open nothing."""
-    trust: bool = False
-    """Let the run's own method run, where it has one: a Python file in RUN."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")] = (
-        None
-    )
-    """cpu, cuda or cuda:1."""
-    max_gb: MaxGb = None
-    """Memory that one scan may take while it is read."""
+    loading: Annotated[LoadOptions, FLAT] = LoadOptions()
 
-    @within_budget
     def __call__(self) -> int:
         """Serve until it is stopped."""
-        return until_stopped(self._serve, ". What was saved is whole. The same command goes on.")
+        with allowing(self.loading.max_gb):
+            return until_stopped(self._serve, ". What was saved is whole. The same command goes on.")
 
     def _serve(self) -> int:
         from coranet.cli.terminal.show import say
@@ -62,7 +56,8 @@ class ReviewVerb:
             if error.name not in ("starlette", "uvicorn"):
                 raise
             raise InputError("coranet review needs two more packages: pip install 'coranet[review]'.") from error
-        request = ReviewRequest(**{name: getattr(self, name) for name in ReviewRequest.__dataclass_fields__})
+        given = {**vars(self.loading), **vars(self)}
+        request = ReviewRequest(**{name: given[name] for name in ReviewRequest.__dataclass_fields__})
         with owned(self.out):
             serve(request, say)
         return 0

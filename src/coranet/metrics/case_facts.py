@@ -19,7 +19,7 @@ class ClassFacts:
     radical: float = nan
     """Millilitres of the radical mask: all that may belong to the object. NaN where there is none."""
     expected: float = nan
-    """The Dice that it would have if every voxel were wrong as often as its score says; NaN where none is expected."""
+    """The Dice that it would have if every voxel were wrong as often as its score says; NaN where nobody asked for it."""
     agreement: float = nan
     """Dice of the conservative and the radical mask; NaN where there are none, or both are empty."""
     centre: Place | None = None

@@ -2,9 +2,9 @@
 
     logit D = a + b logit E + c logit A,   b, c ≥ 0
 
-E is the Dice that follows if every voxel is wrong as often as its score says, A the Dice of the conservative and the
-radical mask. The fit is held to D = E, so that a few cases move it a little and many move it as far as they say. The
-interval is conformal: residuals of cases that were left out, patient by patient, in units of 1 - D, as bad cases spread
+E is the Dice that follows if every voxel of the object is wrong as often as its score says, A the Dice of the conservative
+and the radical mask. The fit is held to D = E, so that a few cases move it a little and many move it as far as they say.
+The interval is conformal: residuals of cases that were left out, patient by patient, in units of 1 - D, as bad cases spread
 more (Lei et al., JASA 2018). With n patients it holds for n / (n + 1) of new ones at most, and that is what it claims.
 """
 

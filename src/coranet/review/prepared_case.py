@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ from coranet.json_files import read_object
 from coranet.review.miniature import miniature
 from coranet.review.pieces import Answers, Map, Region, RegionPiece, complete, cut
 
+LAYOUT = 2
+"""Changes with what is kept of a case, so that nothing of an earlier version is taken for it."""
 FACTS = "facts.json"
 """Written last: where it is, all else is whole."""
 
@@ -82,7 +85,9 @@ class PreparedCase:
         """Changes with the files that a case is made of."""
         files = [file for image in self.case.images for file in image.files()]
         files += [file for name in ("", "uncertain", "conservative", "radical") if (file := self._map(name)).exists()]
-        return " ".join(f"{file.name}:{(stat := file.stat()).st_size}:{stat.st_mtime_ns}" for file in files)
+        return f"{LAYOUT} " + " ".join(
+            f"{file.name}:{(stat := file.stat()).st_size}:{stat.st_mtime_ns}" for file in files
+        )
 
     def make(self) -> CaseOverview:
         """Read, cut and draw.
@@ -102,8 +107,7 @@ class PreparedCase:
         make_folder(whole)
         for number, volume in enumerate(volumes):
             nifti.write(whole / f"image{number}.nii.gz", np.nan_to_num(volume.array), geometry)
-        nifti.write(whole / "marks.nii.gz", answers.in_question.astype(np.uint8), geometry)
-        nifti.write(whole / "prediction.nii.gz", answers.prediction, geometry)
+        (whole / "prediction.bin.gz").write_bytes(gzip.compress(voxels_of(answers.prediction), compresslevel=3))
         (whole / "region.bin").write_bytes(_packed(region))
         (whole / "thumbnail.jpg").write_bytes(miniature(first, answers, axis, window))
         voxels = np.bincount(answers.prediction.ravel(), minlength=max(self.classes) + 1)
@@ -168,6 +172,11 @@ class PreparedCase:
 
     def _map(self, name: str = "") -> Path:
         return self.predictions / f"{self.case.name}{name and f'_{name}'}.nii.gz"
+
+
+def voxels_of(label: Map) -> bytes:
+    """A byte a voxel, the first axis running fastest as in a NIfTI file."""
+    return label.astype(np.uint8).tobytes(order="F")
 
 
 def _packed(region: Region) -> bytes:

@@ -14,7 +14,6 @@ from secrets import token_hex
 from threading import Lock
 from typing import Any, get_args
 
-import numpy as np
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -32,7 +31,7 @@ from coranet.json_files import parse_json
 from coranet.review.corrections_folder import account
 from coranet.review.miniature import PAINT
 from coranet.review.pieces import CHOICES, Choice, Map
-from coranet.review.prepared_case import CaseOverview, PreparedCase
+from coranet.review.prepared_case import CaseOverview, PreparedCase, voxels_of
 from coranet.review.retraining import Retraining
 from coranet.review.workshop import Workshop
 
@@ -40,8 +39,7 @@ STATIC = Path(__file__).with_name("static")
 ALIVE = 12.0
 """Seconds after which a window that says nothing is taken for closed."""
 _KEPT = {
-    "marks.nii": "marks.nii.gz",
-    "prediction.nii": "prediction.nii.gz",
+    "prediction.bin": "prediction.bin.gz",
     "region.bin": "region.bin",
     "thumbnail.jpg": "thumbnail.jpg",
 }
@@ -109,6 +107,7 @@ class ReviewServer:
                 "choices": {chosen["piece"]: chosen["answer"] for chosen in note.get("chosen", ())},
                 "status": note["status"],
                 "seconds": note.get("seconds", 0),
+                "saved": self.workshop.corrections.label(name).exists(),
                 "revision": self.workshop.corrections.revision(name),
                 "ticket": ticket,
                 "others": self._others(name, ticket),
@@ -120,10 +119,12 @@ class ReviewServer:
         name, asked = self._name(request), request.path_params["file"]
         folder, channels = self.workshop.prepared(name).cache, self.workshop.ready[name].channels
         images = {f"image{number}.nii": f"image{number}.nii.gz" for number in range(channels)}
-        kept = {**_KEPT, **images, "label.nii": ""}
+        kept = {**_KEPT, **images}
+        if asked == "label.bin":
+            return Response(self._label(name), media_type="application/octet-stream")
         if asked not in kept:
             raise HTTPException(404, f"There is no file {asked!r}.")
-        path = folder / kept[asked] if kept[asked] else self._label(name)
+        path = folder / kept[asked]
         packed = {"Content-Encoding": "gzip"} if path.suffix == ".gz" else {}
         kind = "image/jpeg" if path.suffix == ".jpg" else "application/octet-stream"
         return FileResponse(path, headers=packed, media_type=kind)
@@ -184,14 +185,16 @@ class ReviewServer:
             raise HTTPException(409, f"The files of {name!r} have changed since. Start coranet review again.")
         return facts
 
-    def _label(self, name: str) -> Path:
-        """The label as it was last saved, or as it was predicted."""
+    def _label(self, name: str) -> bytes:
+        """The voxels of the label as it was last saved, or as it was predicted."""
         files, saved = self.workshop.prepared(name), self.workshop.corrections.label(name)
-        place = files.cache / "label.nii.gz"
         with self.saving:
-            label = label_source(saved).read().array if saved.exists() else files.prediction()
-            nifti.write(place, label.astype(np.uint8), self.workshop.ready[name].geometry)
-        return place
+            volume = label_source(saved).read() if saved.exists() else None
+        if volume is None:
+            return voxels_of(files.prediction())
+        if difference := mismatch(volume.geometry, self.workshop.ready[name].geometry):
+            raise HTTPException(422, f"{saved} does not lie on the grid of its scan any more: {difference}.")
+        return voxels_of(class_map(volume, files.classes))
 
     def _others(self, name: str, ticket: str) -> int:
         """How many other windows show a case."""

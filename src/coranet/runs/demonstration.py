@@ -15,6 +15,7 @@ from coranet.runs.launch import train
 from coranet.runs.machine.device import find_device
 from coranet.runs.opened_store import OnProgress, Say
 from coranet.runs.options import Options
+from coranet.runs.triage import judge_predictions
 
 PHANTOM = Phantom(shape=(64, 64, 8))
 """Fixed by supervised training alone, before methods were compared on it: docs/phantom.md. Small for the CPU's sake."""
@@ -71,11 +72,12 @@ def run_demo(demo: Demo, method: str, listeners: Sequence[Listener], say: Say, o
     begun = (folder / "run.json").exists()
     train(demo.data, folder, options, resume=begun, listeners=listeners, say=say, on_progress=on_progress)
     trained = Trained.load(folder, find_device(demo.device))
-    trained.predict_files(
+    found = trained.predict_files(
         demo.data / "imagesTs",
         folder / "predictions",
         masks=True,
         on_progress=lambda done, total, name: on_progress("predicting", done, total),
     )
+    judge_predictions(trained, found, folder / "predictions")
     evaluate(folder / "predictions", demo.data / "labelsTs").write_csv(folder / "scores.csv")
     return folder

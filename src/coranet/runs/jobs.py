@@ -30,6 +30,7 @@ from coranet.runs.exam import Exam
 from coranet.runs.launch import train
 from coranet.runs.machine.device import find_device
 from coranet.runs.opened_store import OnProgress, Say
+from coranet.runs.triage import judge_predictions
 from coranet.signals import Interrupted, deaf_children, stop_requests, stopping_at_once
 
 ERROR = "error.txt"
@@ -128,9 +129,10 @@ def _predict(trained: Trained, exam: Exam, out: Path, on_progress: OnProgress) -
         on_progress("predicting", done, total)
 
     if exam.store:
-        trained.predict_store(Store.open(exam.store), exam.cases, out, masks=True, on_progress=count)
+        found = trained.predict_store(Store.open(exam.store), exam.cases, out, masks=True, on_progress=count)
     else:
-        trained.predict_files(exam.images, out, only=exam.cases, masks=True, on_progress=count)
+        found = trained.predict_files(exam.images, out, only=exam.cases, masks=True, on_progress=count)
+    judge_predictions(trained, found, out)
 
 
 def attempt_together(compare: Compare, jobs: Sequence[Job], most: int, say: Say) -> dict[Job, str]:

@@ -65,8 +65,6 @@ class Tally:
     """`(CELLS,)`: those of them whose label is wrong; all 0 where the truth is not known."""
     found: Counts
     """`(K - 1, CELLS)`: those that are predicted to be each object."""
-    second: Counts
-    """`(K - 1, CELLS)`: of the others, the share of each object in all that is not predicted."""
     masks: Counts
     """`(K - 1, 3)`: voxels of the conservative mask, of the radical one and of both; all 0 where there are none."""
     uncertain: float
@@ -76,19 +74,17 @@ class Tally:
     def of(cls, prediction: Prediction, label: Tensor | None = None) -> Tally:
         """Of images `(B, *S)`, with the truth `(B, *S)` where it is known."""
         assert prediction.regions is not None
-        cells, soft = Signs.of(prediction).cells().flatten(), prediction.probabilities.float()
-        guess, rest = soft.argmax(dim=1), (1 - soft.amax(dim=1)).clamp(min=1e-6)
-        objects = range(1, soft.shape[1])
+        cells, guess = Signs.of(prediction).cells().flatten(), prediction.probabilities.argmax(dim=1)
+        objects = range(1, prediction.probabilities.shape[1])
 
         def count(weights: Tensor) -> Counts:
             counted: Counts = torch.bincount(cells, weights.flatten().double(), minlength=CELLS).cpu().numpy()
             return counted
 
         return cls(
-            voxels=count(torch.ones_like(rest)),
+            voxels=count(torch.ones_like(guess)),
             wrong=np.zeros(CELLS) if label is None else count(guess != label),
             found=np.stack([count(guess == k) for k in objects]),
-            second=np.stack([count(torch.where(guess == k, 0.0, soft[:, k] / rest)) for k in objects]),
             masks=np.array([_overlap(prediction, k) for k in objects]),
             uncertain=float(prediction.regions.uncertain.sum()),
         )

@@ -57,14 +57,15 @@ class Wrongness:
         return middle
 
     def expected_dice(self, tally: Tally) -> Counts:
-        """The Dice of each object, were labels wrong as often as is said: `(K - 1,)`, NaN where none is expected.
+        """The Dice of each object, were labels wrong as often as is said: `(K - 1,)`, 0 where nothing is found.
 
-        2 TP / (2 TP + FP + FN),   FP = Σ P(wrong) where it is found,   FN = Σ P(wrong) of its share elsewhere
+        2 TP / (2 TP + FP + FN) = 1 - FP / found  where FN = FP,   FP = Σ P(wrong) where it is found
+
+        As much is taken to be missed as is invented. What is said of voxels that are not found was tried for FN, and ranked
+        cases worse: small doubts of a whole background add up (docs/uncertainty.md).
         """
-        wrong, size = self.in_cells(), tally.found.sum(axis=1)
-        invented, missed = tally.found @ wrong, tally.second @ wrong
-        whole = 2 * size - invented + missed
-        dice: Counts = np.divide(2 * (size - invented), whole, out=np.full(len(size), np.nan), where=whole > 0)
+        size = tally.found.sum(axis=1)
+        dice: Counts = np.where(size > 0, 1 - (tally.found @ self.in_cells()) / size.clip(1), 0.0)
         return dice
 
 

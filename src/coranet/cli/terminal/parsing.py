@@ -30,6 +30,8 @@ GIVEN: ContextVar[tuple[str, ...]] = ContextVar("GIVEN", default=())
 FLAT: Any = tyro.conf.arg(name="")
 """A field whose own fields are options beside the others."""
 
+Device = Annotated[str | None, tyro.conf.arg(metavar="D", help_behavior_hint="(default: a GPU if there is one)")]
+"""The option `--device`."""
 MaxGb = Annotated[float | None, tyro.conf.arg(metavar="GB", help_behavior_hint="(default: half of what is free)")]
 """The option `--max-gb` of a verb that reads scans."""
 

@@ -17,7 +17,7 @@ from coranet.metrics.expectation import DiceFit
 from coranet.uncertainty.wrongness import Wrongness
 
 FITTED = "calibration.json"
-_FORMAT = "coranet-calibration-1"
+_FORMAT = "coranet-calibration-2"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from coranet.data.datasets.folder import Case, scan_cases
 from coranet.data.grid import Grid
 from coranet.data.prepare.cases import (
     Preparation,
+    Prepared,
     prepare_case,
     restore_labels,
     restore_probabilities,
@@ -204,14 +205,18 @@ class Trained:
             answer = answer.largest() if self.largest_component else answer
             return replace(answer, facts=measured(facts, answer.label, volumes[0].geometry))
 
-    def predict_prepared(self, image: NDArray[np.float32]) -> Answer:
-        """Of a prepared scan `(C, X, Y, Z)`, on the store's own grid."""
+    def predict_prepared(self, image: NDArray[np.float32], grid: Grid | None = None) -> Answer:
+        """Of a prepared scan `(C, X, Y, Z)`, on the store's own grid; where that is given, with its score and facts."""
         with memory_for("this case", "Predict it on a larger machine."):
-            maps, _ = self._whole(image)
+            maps, tally = self._whole(image, scores=grid is not None)
             whole = {name: self.run.data.window.join(mask) for name, mask in maps.items()}
-        label, uncertain = whole.pop("label"), whole.pop("uncertain", None)
-        answer = Answer(label=label, uncertain=uncertain, score=None, probabilities=None, masks=whole)
-        return answer.largest() if self.largest_component else answer
+        label, uncertain, score = whole.pop("label"), whole.pop("uncertain", None), whole.pop("score", None)
+        answer = Answer(label=label, uncertain=uncertain, score=score, probabilities=None, masks=whole)
+        answer = answer.largest() if self.largest_component else answer
+        if grid is None:
+            return answer
+        prepared, names = Prepared(image=image, label=None, grid=grid), list(self.classes.values())
+        return replace(answer, facts=read_case(answer.label, prepared, tally, names, self._wrongness))
 
     def predict_store(
         self,
@@ -221,16 +226,21 @@ class Trained:
         *,
         masks: bool = False,
         on_progress: Callable[[int, int, str], None] | None = None,
-    ) -> None:
+    ) -> dict[str, CaseFacts]:
         """Predict cases of the store that the run was trained on; files as of `predict_files`, on the store's grid."""
         if store.fingerprint != self.run.data.fingerprint:
             raise InputError(f"{store.path}: is not the store that the run was trained on. Give that one.")
         make_folder(out)
+        found = dict[str, CaseFacts]()
         for number, name in enumerate(cases, start=1):
-            geometry = Grid.from_json(store.cases[name].grid).geometry
-            self.predict_prepared(np.array(store.image(name))).write(out, name, geometry, masks=masks)
+            grid = Grid.from_json(store.cases[name].grid)
+            answer = self.predict_prepared(np.array(store.image(name)), grid)
+            answer.write(out, name, grid.geometry, masks=masks)
+            assert answer.facts is not None
+            found[name] = answer.facts
             if on_progress:
                 on_progress(number, len(cases), name)
+        return found
 
     def _whole(
         self, image: NDArray[np.float32], *, soft: bool = False, scores: bool = False

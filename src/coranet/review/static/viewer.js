@@ -1,7 +1,7 @@
 // NiiVue with a scan, marks over it and the label as its drawing. Nothing that it has is written again.
 
 import { Niivue, NVImage, SLICE_TYPE } from '/static/niivue.js';
-import { fileOf } from '/static/api.js';
+import { fileOf, readBytes } from '/static/api.js';
 import { drawLines } from '/static/lines.js';
 
 const UNCERTAIN = 1, CURRENT = 2; // what a mark may be
@@ -19,14 +19,15 @@ export class Viewer {
       show3Dcrosshair: true, dragAndDropEnabled: false,
       maxDrawUndoBitmaps: UNDOS, loadingText: '', logLevel: 'silent', isResizeCanvas: true, isNearestInterpolation: true, fontSizeScaling: 0.35,
     });
-    this.undos = 0;
-    this.closest = 1;
+    Object.assign(this, { undos: 0, closest: 1, quiet: false, marked: [] });
   }
 
   async open(canvas, lines, onDrawn, onWindow) {
     await this.nv.attachToCanvas(canvas);
-    const draw = this.nv.drawScene.bind(this.nv);
+    const [draw, update] = [this.nv.drawScene.bind(this.nv), this.nv.updateGLVolume.bind(this.nv)];
+    this.nv.updateGLVolume = () => { if (!this.quiet) update(); };
     this.nv.drawScene = () => {
+      if (this.quiet) return;
       draw();
       drawLines(lines, this.nv, this.shown.lines ? this.outlines : []);
     };
@@ -40,40 +41,57 @@ export class Viewer {
 
   async load(info, classes, pieces, channel = 0) {
     this.outlines = [];
-    const [low, high] = info.window;
-    const range = channel ? {} : { cal_min: low, cal_max: high };
-    await this.nv.loadVolumes([
-      { url: fileOf(info.name, `image${channel}.nii`), name: 'image.nii', colormap: 'gray', ...range },
-      { url: fileOf(info.name, 'marks.nii'), name: 'marks.nii', opacity: 0.4 },
-    ]);
-    this.base = this.nv.volumes[1].img.slice();
-    this.#paintMarks();
-    const tables = { R: [0], G: [0], B: [0], A: [0], labels: [''] };
-    for (const { value, name, colour } of classes) {
-      ['R', 'G', 'B'].forEach((band, place) => { tables[band][value] = colour[place]; });
-      tables.A[value] = 255;
-      tables.labels[value] = name;
-    }
-    this.nv.setDrawColormap(tables);
-    if (!await this.nv.loadDrawingFromUrl(fileOf(info.name, 'label.nii'))) throw new Error('The label does not fit the scan.');
+    const [prediction, saved] = await this.#quietly(async () => {
+      const bytes = await this.#fetch(info, channel);
+      this.nv.addVolume(marksLike(this.nv.volumes[0], pieces.index));
+      this.#paintMarks();
+      this.nv.setDrawColormap(paintOf(classes));
+      return bytes;
+    });
+    this.nv.updateGLVolume();
+    this.#draw(prediction);
+    this.#outline(pieces);
+    if (saved) this.#draw(saved);
     this.nv.setDrawingEnabled(false);
     this.showLabel(this.shown.label);
-    this.undos = 0;
-    const { dims } = this.nv.volumes[0].hdr;
-    this.#turn = { dims, perm: this.nv.volumes[0].permRAS, ras: this.nv.volumes[0].dimsRAS };
-    this.across = this.#turn.perm.findIndex((own) => Math.abs(own) - 1 === info.axis);
-    await this.#outline(info, pieces);
+    [this.undos, this.marked] = [0, []];
     if (info.pieces.length) this.frame(pieces.finest.map((piece) => piece.middle));
     this.look(this.view);
   }
 
+  // The scan, and the voxels of the prediction and of the label where one was saved.
+  async #fetch(info, channel) {
+    const [low, high] = info.window;
+    const range = channel ? {} : { cal_min: low, cal_max: high };
+    const bytes = await Promise.all([
+      readBytes(info.name, 'prediction.bin'),
+      info.saved ? readBytes(info.name, 'label.bin') : null,
+      this.nv.loadVolumes([{ url: fileOf(info.name, `image${channel}.nii`), name: 'image.nii', colormap: 'gray', ...range }]),
+    ]);
+    const [scan] = this.nv.volumes;
+    this.#turn = { dims: scan.hdr.dims, perm: scan.permRAS, ras: scan.dimsRAS };
+    this.across = this.#turn.perm.findIndex((own) => Math.abs(own) - 1 === info.axis);
+    return bytes;
+  }
+
   #turn = null;
 
-  // The conservative and the radical answer as whole maps, to draw their outlines.
-  async #outline(info, pieces) {
-    const prediction = (await NVImage.loadFromUrl({ url: fileOf(info.name, 'prediction.nii') })).img2RAS();
+  // NiiVue brings all volumes to the graphics card whenever one of them changes. Of many changes the last one is enough.
+  async #quietly(work) {
+    this.quiet = true;
+    try { return await work(); } finally { this.quiet = false; }
+  }
+
+  // The label, from the bytes of its voxels in the scan's order.
+  #draw(bytes) {
+    const { hdr, permRAS } = this.nv.volumes[0];
+    if (!this.nv.loadDrawing({ hdr, permRAS, img: new Uint8Array(bytes) })) throw new Error('The label does not fit the scan.');
+  }
+
+  // The conservative and the radical answer as whole maps, to draw their outlines; the prediction is what is drawn now.
+  #outline(pieces) {
     this.outlines = Object.entries(LINES).map(([name, colour]) => {
-      const map = prediction.slice();
+      const map = this.nv.drawBitmap.slice();
       pieces.each(pieces.finest.keys(), name, (index, value) => { map[this.place(index)] = value; });
       return { map, colour };
     });
@@ -108,11 +126,14 @@ export class Viewer {
 
   bytes() { return this.nv.saveImage({ filename: '', isSaveDrawing: true }); }
 
+  // The piece in question; the volume of the scan itself stays on the graphics card as it is.
   mark(each) {
-    const { img } = this.nv.volumes[1];
-    img.set(this.base);
-    each((index) => { img[index] = CURRENT; });
-    this.nv.updateGLVolume();
+    const marks = this.nv.volumes[1];
+    this.marked.forEach((index) => { marks.img[index] = UNCERTAIN; });
+    this.marked = [];
+    each((index) => { marks.img[index] = CURRENT; this.marked.push(index); });
+    this.nv.refreshLayers(marks, 1);
+    this.nv.drawScene();
   }
 
   toggle(name) {
@@ -208,4 +229,25 @@ export class Viewer {
     Object.assign(this.nv.volumes[0], { cal_min: low, cal_max: high });
     this.nv.updateGLVolume();
   }
+}
+
+// A volume over the scan, with a mark wherever something is uncertain.
+function marksLike(scan, places) {
+  const marks = new NVImage();
+  const hdr = { ...scan.hdr, datatypeCode: 2, numBitsPerVoxel: 8, scl_slope: 1, scl_inter: 0, cal_min: 0, cal_max: CURRENT };
+  Object.assign(marks, { name: 'marks.nii', hdr, img: new Uint8Array(scan.img.length), global_min: 0, global_max: CURRENT, opacity: 0.4 });
+  marks.calculateRAS();
+  places.forEach((index) => { marks.img[index] = UNCERTAIN; });
+  return marks;
+}
+
+// The colours of classes as NiiVue takes them.
+function paintOf(classes) {
+  const table = { R: [0], G: [0], B: [0], A: [0], labels: [''] };
+  for (const { value, name, colour } of classes) {
+    ['R', 'G', 'B'].forEach((band, place) => { table[band][value] = colour[place]; });
+    table.A[value] = 255;
+    table.labels[value] = name;
+  }
+  return table;
 }
