@@ -32,7 +32,8 @@ from coranet.engine.run import versions
 from coranet.evaluation import evaluate, evaluate_calibration
 from coranet.evaluation.foresight import foresee
 from coranet.metrics import by_patient, compare, summarise
-from coranet.paper.sets import SETS, lay_out, split_of
+from coranet.paper.laid_scans import lay_out
+from coranet.paper.sets import SETS, split_of
 from coranet.runs.fitting import Calibrate, calibrate_run
 from coranet.runs.launch import train
 from coranet.runs.machine.device import find_device
