@@ -11,10 +11,12 @@ from coranet.evaluation import Scores
 from coranet.paper import printed
 from coranet.paper.pages.evidence_parts import parts_of
 from coranet.paper.pages.origin import origins_of
+from coranet.paper.settings import Block
 from coranet.paper.studies.efficiency_sheet import METHODS
 from coranet.paper.studies.masks_sheet import read_masks
+from coranet.paper.studies.sheet import seeds_in_words
 from coranet.paper.table_text import TableLine, finished_runs
-from coranet.paper.tables import HEART_OURS
+from coranet.paper.tables import HEART_OURS, TABLES
 from coranet.report.run_files import read_json, read_runs
 
 Lines = Mapping[str, TableLine]
@@ -39,7 +41,7 @@ def _sunnybrook(runs: Path) -> dict[str, str]:
     (patients,) = {line.ahead.n for line in ablation.values() if line.ahead}
     gain = printed.TABLE7["Ours"]["dsc"] - printed.TABLE7["U-Net"]["dsc"]
     return {
-        "seeds": f"{seeds} seeds",
+        "seeds": seeds_in_words(seeds),
         "endocardium": _lead(compared["U-Net"], of_ours=True),
         "endocardium_paper": f"{gain:+.1f}",
         "ablation": f"{min(dice):.1f} and {max(dice):.1f}",
@@ -52,23 +54,29 @@ def _sunnybrook(runs: Path) -> dict[str, str]:
 
 
 def _costs(runs: Path) -> dict[str, str]:
-    half, fifth = ({line.row.label: line for line in part.lines} for part in parts_of(runs, "table8"))
-    return {"costs_half": _lead(half["α = 1 (*)"]), "costs_fifth": _lead(fifth["α = 1 (*)"])}
+    half, fifth = (_lines(runs, "table8", block) for block in TABLES["table8"].blocks)
+    free = "α = 1 (*)"
+    seeds = seeds_in_words(min(len(lines[free].runs) for lines in (half, fifth)))
+    return {"costs_half": _lead(half[free]), "costs_fifth": _lead(fifth[free]), "cost_seeds": seeds}
 
 
 def _real(runs: Path) -> dict[str, str]:
     hearts, volumes = _lines(runs, "table9"), _lines(runs, "table5")
-    (run,) = volumes["Ours"].runs
-    cases = Scores.read_csv(run / "scores.csv").by_case("dsc")
+    scans = [
+        dice for run in volumes["Ours"].runs for dice in Scores.read_csv(run / "scores.csv").by_case("dsc").values()
+    ]
     return {
         "hearts": _lead(hearts["Supervised"], of_ours=True),
         "heart_steps": origins_of(hearts[HEART_OURS].runs).steps,
         "text": _dice(hearts["Ours"]),
+        "heart_seeds": seeds_in_words(len(hearts[HEART_OURS].runs)),
+        "text_seeds": seeds_in_words(len(hearts["Ours"].runs)),
         "text_paper": f"{printed.TABLE9['Ours']['dsc']:.1f}",
         "volumes_paper": f"{printed.TABLE5_VNET['Ours']['dsc'] - printed.TABLE5_VNET['V-Net']['dsc']:+.1f}",
         "volumes": _dice(volumes["Ours"]),
         "volumes_supervised": _dice(volumes["V-Net"]),
-        "lost": f"{sum(dice < 0.5 for dice in cases.values())} of {len(cases)}",
+        "volume_seeds": seeds_in_words(len(volumes["Ours"].runs)),
+        "lost": f"{sum(dice < 0.5 for dice in scans)} of {len(scans)}",
         "volume_steps": origins_of(volumes["Ours"].runs).steps,
     }
 
@@ -81,6 +89,8 @@ def _regions(runs: Path) -> dict[str, str]:
         "held": f"{100 * last['held']:.0f}",
         "softmax": f"{100 * last['softmax']:.0f}",
         **{name: ahead[name].rpartition(", p")[0] for name in ("oracle", "random")},
+        "mask_seeds": seeds_in_words(min(int(row["seeds"]) for row in trained.rows)),
+        "tta_seeds": seeds_in_words(len(_lines(runs, "table6")["Test augmentation"].runs)),
         "tta": _lead(_lines(runs, "table6")["Test augmentation"]),
     }
 
@@ -95,9 +105,11 @@ def _work(runs: Path) -> dict[str, str]:
     }
 
 
-def _lines(runs: Path, name: str) -> Lines:
-    """The rows of a table's first block on its first set."""
-    return {line.row.label: line for line in parts_of(runs, name)[0].lines}
+def _lines(runs: Path, name: str, block: Block | None = None) -> Lines:
+    """The rows of a table's block, the first where none is named, on the first set that has some."""
+    wanted = block or TABLES[name].blocks[0]
+    part = next(part for part in parts_of(runs, name) if part.block == wanted)
+    return {line.row.label: line for line in part.lines}
 
 
 def _lead(line: TableLine, *, of_ours: bool = False) -> str:
