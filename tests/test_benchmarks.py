@@ -1,6 +1,8 @@
 """Figures are written with all that they depend on, and the page says what the files say."""
 
 import json
+import re
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +11,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from coranet.paper.reproduction import OF_THE_TEXT, cells_of, only_methods
+from coranet.paper.sets import SETS
 from coranet.runs.options import Options
+from coranet.runs.row_text import check_row, split_rows
 from coranet.runs.run_plan import make_run
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
@@ -219,6 +224,47 @@ def test_every_row_of_the_queue_is_a_run(name, scans, cache):
         )
         made.append(make_run(scans, options, torch.device("cpu"))[0])
     assert all(one != other for number, one in enumerate(made) for other in made[:number])
+
+
+REPRODUCED = [
+    shlex.split(line)
+    for line in (BENCHMARKS / "queue.md").read_text().splitlines()
+    if line.strip().startswith("coranet reproduce ") and "--data" in line
+]
+"""Commands of the queue that make the paper's evidence."""
+
+
+@pytest.fixture(scope="module")
+def probes(scans, cache):
+    """A run on slices and one on volumes, for rows to be tried on."""
+    small = {"device": "cpu", "cache": cache, "method": "supervised", "steps": 8}
+    return {
+        dims: make_run(scans, Options(preset="auto", dims=dims, **small), torch.device("cpu"))[0] for dims in (2, 3)
+    }
+
+
+@pytest.mark.parametrize("words", REPRODUCED, ids=" ".join)
+def test_every_command_of_the_paper_s_evidence_builds_its_rows(words, probes):
+    name, full, rest = words[2], "--full" in words, [word for word in words[3:] if word != "--full"]
+    options = dict(zip(rest[::2], rest[1::2], strict=True))
+    sets = options["--sets"].split(",")
+    cells = cells_of(name, sets)
+    assert {setting.scans for setting in cells} == set(sets)
+    if "--methods" in options:
+        cells = only_methods({name: cells}, split_rows(options["--methods"]))[name]
+    assert cells
+    assert int(options["--seeds"]) >= 1
+    for setting, rows in cells.items():
+        for row in rows:
+            check_row(row, probes[SETS[setting.scans].options.dims])
+    assert not full or all(SETS[one].options.preset in OF_THE_TEXT for one in sets)
+    assert Path(options["--out"]).parent == Path("runs")
+
+
+def test_the_queue_s_benchmarks_are_there():
+    commands = re.findall(r"^ +python (benchmarks/\S+)", (BENCHMARKS / "queue.md").read_text(), flags=re.MULTILINE)
+    assert {"benchmarks/peer_steps.py", "benchmarks/gpu.py"} <= set(commands)
+    assert all((BENCHMARKS.parent / command).is_file() for command in commands)
 
 
 def test_an_annotator_who_knows_the_truth_reaches_the_goal_and_never_turns_back(bench):

@@ -83,6 +83,12 @@ def test_results_on_pages_are_those_of_the_runs(tmp_path: Path) -> None:
         assert with_parts(text, parts) == text, f"{page}: write it anew with make pages"
 
 
+def test_what_we_found_fits_on_one_screen() -> None:
+    text = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 42
+    assert len(text) < 4_500
+
+
 def test_the_front_page_shows_at_most_eight_rows() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     _, _, rest = text.partition(BEGIN.format("results"))

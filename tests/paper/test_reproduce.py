@@ -133,7 +133,7 @@ def test_rows_can_be_run_alone():
     chosen = cells_of("table9", ("acdc-7",))
     assert {setting.name for setting in chosen} == {"acdc-7-modern", "acdc-7"}
     assert set(sets_for("table9")) == {"acdc", "acdc-7", "acdc-peng"}
-    assert {setting.net for setting in one["table5"]} == {None}  # the ResNet-18 block has neither
+    assert {setting.net for setting in one["table5"]} == {None, "resnet18"}  # labels alone, by both
     with pytest.raises(InputError, match=r"--methods coranett: is no row here\. Did you mean coranet"):
         only_methods(cells, ["coranett"])
     with pytest.raises(InputError, match="name at least one row"):

@@ -112,7 +112,7 @@ OWN = {
 
 @pytest.mark.parametrize("variant", OWN)
 def test_variants_have_no_field_that_they_would_ignore(variant):
-    shared = {"dice", "regions", "weights", "beta", "pretrain_epochs", "selftrain_epochs"}
+    shared = {"dice", "regions", "prior", "weights", "beta", "pretrain_epochs", "selftrain_epochs"}
     assert {field.name for field in fields(METHODS[variant])} == shared | OWN[variant]
     strange = next(iter(set().union(*OWN.values()) - OWN[variant]))
     with pytest.raises(InputError, match=f"has no field '{strange}'"):

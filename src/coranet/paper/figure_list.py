@@ -104,7 +104,7 @@ FIGURES: dict[str, Figure] = {
             title="ACDC: mean teacher against CoraNet",
             needs=(
                 Needs(role="hearts", methods=(HEART_ROWS["MT"],), recipe="modern"),
-                Needs(role="hearts", methods=("coranet[classes=binary]",)),
+                Needs(role="hearts", methods=("coranet",), recipe="modern"),
             ),
         ),
         Figure(

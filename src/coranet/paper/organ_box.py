@@ -41,6 +41,9 @@ def keep_about_organ(data: Path, place: Path, coarse: Options, say: Say, on_prog
         on_progress: who is told how far it has come.
     """
 
+    def told(done: int, total: int, name: str) -> None:
+        on_progress("looking for the organ", done, total)
+
     def write(beside: Path) -> None:
         dataset, found = read_folder(data), beside / "found"
         run = place.with_name(f"{place.name}-coarse")
@@ -49,7 +52,6 @@ def keep_about_organ(data: Path, place: Path, coarse: Options, say: Say, on_prog
         trained = Trained.load(run, find_device(coarse.device), uncertainty=False)
         for part in sorted({case.part for case in dataset.cases}):
             names = [case.name for case in dataset.cases if case.part == part]
-            told = lambda done, total, name: on_progress("looking for the organ", done, total)  # noqa: E731
             trained.predict_files(data / f"images{part}", found, only=names, on_progress=told)
         kept = {value: name for value, name in dataset.classes.items() if value}
         write_cases(dataset, beside / "made", kept=kept, made_of=str(data.resolve()), see=partial(_seen, found, say))

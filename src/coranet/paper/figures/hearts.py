@@ -19,7 +19,7 @@ from coranet.report.run_files import FinishedRun, read_runs
 from coranet.runs.exam import find_exam
 
 LABELS = ("mean teacher", "CoraNet")
-"""In the order of what the figure needs; their runs are of two settings."""
+"""In the order of what the figure needs."""
 
 
 def draw_hearts(root: Path) -> list[Picture]:

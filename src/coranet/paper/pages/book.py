@@ -16,6 +16,7 @@ from coranet.files import write_atomically
 from coranet.paper.archive import Archive
 from coranet.paper.pages.digest import digest
 from coranet.paper.pages.evidence_parts import SHOWN, STUDIED, study_part, table_part
+from coranet.paper.pages.findings import findings
 from coranet.paper.pages.front import front_table
 from coranet.paper.pages.ranking_picture import ranking_picture
 from coranet.paper.pages.rankings import SEEDS, ranking_table
@@ -31,6 +32,7 @@ def page_parts(runs: Path) -> dict[str, Parts]:
     """By page, from folders of runs."""
     return {
         "README.md": {"results": front_table(runs)},
+        "docs/findings.md": {"findings": findings(runs)},
         "docs/ranking.md": {name: ranking_table(runs, name) for name in SEEDS},
         "docs/results.md": {
             "digest": digest(runs),

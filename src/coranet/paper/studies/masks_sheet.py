@@ -50,7 +50,7 @@ TRAINED_NOTE = (
     "CoraNet trained with its mask replaced at every refresh by another of the same size. The row CRM replaces "
     "nothing and must equal CoraNet's. THE ORACLE READS THE TRUTH OF UNLABELLED CASES: it bounds what a mask can "
     "do, and is no method. Held are the shares of the pseudo-labels' errors that were kept from being learnt as "
-    "labels."
+    "labels. All rows make as many updates of as many images."
 )
 
 
