@@ -17,6 +17,7 @@ from datetime import timedelta
 import torch
 from torch import Tensor, distributed
 
+from coranet.errors import InputError
 from coranet.feed.pools import CaseMemory
 
 PATIENCE = timedelta(hours=2)
@@ -35,7 +36,11 @@ class Group:
     @classmethod
     @contextmanager
     def joined(cls, device: torch.device) -> Iterator[Group]:
-        """The group that `torchrun` started this process in, left at the end of the block."""
+        """The group that `torchrun` started this process in, left at the end of the block.
+
+        Raises:
+            InputError: another process of it has ended, and cannot be asked any more.
+        """
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
             yield cls(device=device)
@@ -45,6 +50,12 @@ class Group:
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
         try:
             yield cls(distributed.get_rank(), size, device)
+        except RuntimeError as error:
+            if not isinstance(error, distributed.DistError) and "gloo" not in str(error):
+                raise
+            raise InputError(
+                "Another process of this run has ended, so this one ends too. Give the same command again with --resume."
+            ) from error
         finally:
             distributed.destroy_process_group()
 

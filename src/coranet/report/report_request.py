@@ -87,8 +87,9 @@ def _report_on_comparison(found: ComparisonFolder, request: ReportRequest) -> tu
     notes = [*search, *(f"{row} failed, {error}" for row, error in found.errors.items())]
     if found.unfinished:
         listed = ", ".join(folder.name for folder in found.unfinished)
-        why = "A search scores on test cases what it chooses, and stops others early. " if search else ""
-        notes.append(f"Not finished: {listed}. {why}The command that began them, given again, continues them.")
+        why = "The command that began them, given again, continues them."
+        why = "A search stops early what does worse, and scores on test cases what it chooses." if search else why
+        notes.append(f"Not finished yet: {listed}. {why}")
     named = found.folder.resolve().name
     title = f"{named}: {len(runs)} methods on {(scans_of(found.folder) or sources[-1]).name}"
     notes += _lacks(runs, images)

@@ -137,7 +137,7 @@ def test_every_command_of_the_page_does_what_it_says(finished, scans, tmp_path, 
     said, small = tmp_path / "said.txt", ["--seeds", 1, "--steps", 4, "--val", 1, *SMALL]
     environment = {**slurm, "XDG_CACHE_HOME": str(tmp_path)}
     places = {"RUN": finished, "RAW": scans, "SHARED": tmp_path / "cache"}
-    places |= {"500": "1", "100": "3", "8": "2"}  # steps and shards
+    places |= {"500": "1", "100": "3", "8": "2", "supervised,coranet": "supervised"}  # steps, shards and methods
     for number, block in enumerate(_commands(PAGE.read_text())):
         if block[0][1] != "status":  # which is of the folder before
             places |= {"DIR": tmp_path / f"out{number}", "STORE": tmp_path / f"store{number}"}

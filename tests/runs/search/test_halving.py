@@ -102,8 +102,8 @@ def test_again_nothing_is_trained_and_another_search_is_refused(halved, capsys):
     assert "Searched by halving: net.width = 2, 4, 6." in page
     assert f"Chosen by these alone: {record['chosen']}" in page
     assert record["validation"]["0"][0] in page
-    assert "Not finished: supervised-net.width=" in page
-    assert "A search scores on test cases what it chooses" in page
+    assert "Not finished yet: supervised-net.width=" in page
+    assert "A search stops early what does worse" in page
     code, printed = compare(capsys, *arguments, "--halving", "1,3")
     assert code == 1
     assert "was begun with another search" in " ".join(printed.split())

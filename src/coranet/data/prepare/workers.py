@@ -104,7 +104,7 @@ class Guarded:
 def refuse_broken(broken: Mapping[str, InputError]) -> None:
     """Raise what is wrong with the first of the files, if there is one, and name the others."""
     if broken:
-        first, *others = broken
+        first, *others = sorted(broken)
         named = ", ".join(others[:_NAMED]) + (f" and {len(others) - _NAMED} more" if len(others) > _NAMED else "")
         raise InputError(f"{broken[first]}{f' Others that cannot be prepared: {named}.' if others else ''}")
 

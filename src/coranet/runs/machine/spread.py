@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Sequence
 
 import torch
@@ -27,6 +28,9 @@ def spread(words: Sequence[str], count: int) -> int:
     """Run `coranet WORDS` in so many processes; the exit status is that of the first that failed, or 0.
 
     When one ends badly the others are ended too.
+
+    Raises:
+        InputError: one was killed, and could not say so itself.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -37,7 +41,14 @@ def spread(words: Sequence[str], count: int) -> int:
     try:
         run(parse_args(["--standalone", "--nproc-per-node", str(count), "-m", "coranet", *words]))
     except ChildFailedError as error:
-        return error.get_first_failure()[1].exitcode
+        rank, failure = error.get_first_failure()
+        if failure.exitcode < 0:
+            by = signal.Signals(-failure.exitcode).name
+            raise InputError(
+                f"Process {rank + 1} of {count} was ended by {by} (out of memory?), and the others with it. "
+                "Give the same command again with --resume."
+            ) from error
+        return failure.exitcode
     except SignalException as stop:
         return 128 + int(stop.sigval)
     return 0
