@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.data.store import Store, StoreWriter
-from coranet.engine.step import kind_of
+from coranet.engine.captured import kind_of
 from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
 from coranet.feed import residency

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from coranet.engine.captured import kind_of
 from coranet.engine.run import Accel
-from coranet.engine.step import backward, kind_of
+from coranet.engine.step import backward
 from coranet.methods import METHODS
 from tests import tiny
 from tests.methods.subjects import CASES, every_method

@@ -1,9 +1,14 @@
 """What a person reads before, during and after a training."""
 
+import gc
+import sys
+from io import StringIO
+
 import pytest
 
 import coranet
 from coranet.cli import main
+from coranet.cli.terminal import show
 from coranet.cli.terminal.display import TrainingDisplay
 from coranet.engine.log import Outcome, Plan, Record
 from coranet.engine.prediction.predictor import Predictor
@@ -98,3 +103,20 @@ def test_training_from_python_shows_how_far_it_is_unless_asked_not_to(scans, sma
     coranet.train(scans, tmp_path / "silent", progress=False, **options)
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""
+
+
+def test_what_stands_for_standard_error_flushes_nothing_when_it_is_collected(monkeypatch):
+    """Python may have taken the module apart by then, and from 3.13 on says so."""
+
+    class Counting(StringIO):
+        flushed = 0
+
+        def flush(self):
+            self.flushed += 1
+
+    monkeypatch.setattr(sys, "stderr", counting := Counting())
+    beside = show._Beside()
+    beside.flush()
+    del beside
+    gc.collect()
+    assert counting.flushed == 1

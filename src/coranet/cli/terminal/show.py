@@ -43,6 +43,9 @@ class _Beside(TextIOBase):
         with _losing():
             self.stream.flush()
 
+    def __del__(self) -> None:
+        """Not ours to flush when Python ends: from 3.13 on it says so where this file has been taken apart by then."""
+
 
 @contextmanager
 def _losing() -> Iterator[None]:
