@@ -103,6 +103,7 @@ def test_labels_alone_may_have_as_many_updates_as_another_method(scans, small, t
 def test_work_that_cannot_be_equalled_is_refused(rows, options, message, scans, small, tmp_path):
     with pytest.raises(InputError, match=message):
         comparison.prepare(scans, tmp_path / "out", rows, 1, small(**options), print, lambda *_: None)
+    assert not (tmp_path / "out").exists()
 
 
 def test_every_row_and_seed_is_a_run_of_its_own_and_alike(compared, broken):

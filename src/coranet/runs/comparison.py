@@ -137,8 +137,9 @@ def prepare(
         check_row(row, run)
     if choosing:
         _check_validation(run.split, compare)
+    counted = {name: _updates(name, data, options, run.made_with) for name in work_named(compare.rows)}
     _keep_settings(compare, store.fingerprint)
-    if counted := {name: _updates(name, data, options, run.made_with) for name in work_named(compare.rows)}:
+    if counted:
         write_work(out, counted)
         compare = replace(compare, work={**compare.work, **counted})
     exam = compare.exam

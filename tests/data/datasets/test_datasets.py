@@ -517,10 +517,10 @@ def organ(seed: int, shape: tuple[int, int, int] = (40, 40, 16)) -> tuple[NDArra
     return image.astype(np.int16), label.astype(np.uint8)
 
 
-def pancreas(root: Path, numbers: Iterable[int], mirror: tuple[int, ...] = (1,)) -> None:
+def pancreas(root: Path, numbers: Iterable[int], mirror: tuple[int, ...] = (1,), slices: slice = slice(None)) -> None:
     """The archive's tree; labels lie in another folder, mirrored along some axes of the array, and without a true header."""
     for number in numbers:
-        image, label = organ(number)
+        image, label = (array[..., slices] for array in organ(number))
         name = f"PANCREAS_{number:04d}"
         write_series(root / ARCHIVE.format(name), image, RescaleIntercept=0, RescaleSlope=1, PatientID=name)
         (root / ARCHIVE.format(name) / "LICENSE").write_text("CC BY 3.0")
