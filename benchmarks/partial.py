@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from coranet.data.datasets.description import IGNORE
 from coranet.data.datasets.folder import Case, Dataset, read_folder
+from coranet.data.datasets.names import patient_of
 from coranet.data.grid import orientation, through_plane_axis
 from coranet.data.prepare.extents import extents_of
 from coranet.data.readers import nifti
@@ -92,7 +93,8 @@ def stacked_along(dataset: Dataset) -> int:
 def chosen_split(asked: argparse.Namespace) -> Split:
     """Some of a split's labelled cases, and others to learn from without labels and to score by."""
     split = Split.read(asked.split)
-    names = [split.unlabelled[place] for place in np.random.default_rng(0).permutation(len(split.unlabelled))]
+    drawn = [split.unlabelled[place] for place in np.random.default_rng(0).permutation(len(split.unlabelled))]
+    names = list({patient_of(name): name for name in drawn}.values())  # one case of each, so that no patient is in both
     until = asked.unlabelled + asked.val
     return Split(
         labelled=split.labelled[: asked.labelled],

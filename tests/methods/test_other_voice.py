@@ -1,4 +1,4 @@
-"""Labels by another model: learnt before the heads know anything, and doubted from then on."""
+"""Labels by another model: learnt before the heads know anything, and from then on unless they are certain of another."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import torch
 from coranet.methods import METHODS
 from coranet.methods.coranet import Targets
 from coranet.methods.one_vs_rest import against_rest
-from coranet.methods.other_voice import SILENT, VOICE, doubted, told_terms
+from coranet.methods.other_voice import SILENT, VOICE, heard, told_terms
 from coranet.nets import body_of
 from tests import tiny
 from tests.methods.subjects import Subject
@@ -29,17 +29,19 @@ def test_those_that_hear_are_known():
     assert HEARING == ["coranet", "coranet:plus", "coranet:repaired"]
 
 
-def test_certain_is_where_the_label_is_the_word():
+def test_a_word_is_believed_unless_the_heads_are_certain_of_another():
     sample = spoken_to().unlabelled
     label, certain = sample.maps["label"].long(), sample.maps["certain"].bool()
-    found = doubted(sample, label, certain)
     word = sample.maps[VOICE].long()
-    assert torch.equal(found[0], certain[0] & (label[0] == word[0]))
-    assert torch.equal(found[1], certain[1])
-    assert found[0].sum() < certain[0].sum()
-    assert torch.equal(Targets.stored(sample).certain, found)
+    learnt, believed = heard(sample, label, certain)
+    assert torch.equal(learnt[0], word[0])
+    assert torch.equal(believed[0], ~certain[0] | (label[0] == word[0]))
+    assert 0 < (~believed[0]).sum() < believed[0].sum()
+    assert torch.equal(learnt[1], label[1])
+    assert torch.equal(believed[1], certain[1])
+    assert all(map(torch.equal, Targets.stored(sample), (learnt, believed)))
     silent = replace(sample, maps={name: values for name, values in sample.maps.items() if name != VOICE})
-    assert torch.equal(doubted(silent, label, certain), certain)
+    assert all(map(torch.equal, heard(silent, label, certain), (label, certain)))
 
 
 @pytest.mark.parametrize("name", HEARING)
@@ -74,15 +76,17 @@ def test_heads_learn_from_true_labels_alone(name):
     assert any(p.grad.any() for p in heads["main"].parameters())
 
 
-def test_a_guide_weighs_nothing_where_the_word_is_another():
+def test_a_guide_weighs_nothing_where_a_word_is_doubted():
     method, nets = Subject("coranet:plus", 2).build(2)
     sample = spoken_to().unlabelled
-    heard = method.guide([body_of(nets, "teacher")], sample, torch.tensor(0.0))
+    guide = method.guide([body_of(nets, "teacher")], sample, torch.tensor(0.0))
     plain = method.guide([body_of(nets, "teacher")], replace(sample, maps={}), torch.tensor(0.0))
-    other = (sample.maps[VOICE] != SILENT) & (sample.maps[VOICE] != heard.label)
-    assert torch.equal(heard.weight, torch.where(other, 0.0, plain.weight))
-    assert other.any()
-    assert torch.equal(heard.target, plain.target)
+    word = sample.maps[VOICE].long()
+    spoken, other = word != SILENT, word != plain.label
+    assert torch.equal(guide.label, torch.where(spoken, word, plain.label))
+    assert torch.equal(guide.weight, torch.where(spoken, 1 - plain.weight * other, plain.weight))
+    assert (spoken & other & (plain.weight == 1)).any()
+    assert torch.equal(guide.target, plain.target)
 
 
 def test_nobody_speaks():

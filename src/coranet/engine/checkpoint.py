@@ -96,7 +96,7 @@ def opened(
         if not path.exists():
             raise InputError(f"{path}: no such {kind.partition(' of ')[0]}. {missing}")
         if not path.is_file():
-            raise InputError(f"{path}: is no file. Give a {kind}. {origin}")
+            raise InputError(f"{path}: is no file. {origin}")
         with path.open("rb") as file:
             start = file.read(4)
         if not start:

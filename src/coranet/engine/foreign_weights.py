@@ -26,8 +26,8 @@ OURS = "network."
 SHOWN = 3
 """Tensors that are named, of those that are left."""
 ORIGIN = (
-    "Give a state dict that torch.save wrote, such as model.pt of a MONAI bundle or checkpoint_final.pth of nnU-Net. A "
-    "TorchScript file (.ts), or one that holds more than tensors and plain values, could run code."
+    "Give a state dict that PyTorch 1.6 or later saved, such as model.pt of a MONAI bundle or checkpoint_final.pth of "
+    "nnU-Net. A TorchScript file (.ts), or one that holds more than tensors and plain values, could run code."
 )
 PLAIN: list[Any] = [
     np.dtype,
@@ -55,7 +55,7 @@ class ForeignWeights:
             InputError: it cannot be read, could run code, or holds no tensors by name.
         """
         with torch.serialization.safe_globals(PLAIN):
-            content = opened(file, torch.device("cpu"), "file of weights", ORIGIN, "Give the file to --weights.")
+            content = opened(file, torch.device("cpu"), "file of weights", ORIGIN, "Check the path.")
         tensors = {name: value for name, value in _tensors_of(content).items() if not AGAIN.search(name)}
         if not tensors:
             raise InputError(f"{file}: holds no tensors by name. {ORIGIN}")

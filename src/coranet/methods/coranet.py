@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
-from coranet.methods.other_voice import doubted
+from coranet.methods.other_voice import heard
 from coranet.nets import Body, Feature, MakeNet
 from coranet.ops.losses import Normalise, probabilities
 from coranet.ops.passes import evaluating, guess
@@ -55,8 +55,8 @@ class Targets(NamedTuple):
         return cls(sample.maps["label"].long(), sample.maps["certain"].bool()).heard(sample)
 
     def heard(self, sample: Sample) -> Targets:
-        """Less certain where another model says otherwise."""
-        return self._replace(certain=doubted(sample, self.label, self.certain))
+        """With the words of another model, but for those that are doubted."""
+        return Targets(*heard(sample, self.label, self.certain))
 
 
 @dataclass(frozen=True, kw_only=True)

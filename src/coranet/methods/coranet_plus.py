@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
-from coranet.methods.other_voice import doubted
+from coranet.methods.other_voice import heard
 from coranet.nets import Body, MakeNet, body_of
 from coranet.ops.losses import cross_entropy, masked_mean, probabilities, soft_dice, squared_difference
 from coranet.ops.mixing import cutmix_boxes, cutmixed
@@ -211,10 +211,10 @@ class CoraNetPlus(Method):
         if self.band:
             width = self.band[0] + (self.band[1] - self.band[0]) * done
             certain = narrowest_margins(con, rad, sample.valid, width * ((label > 0) & sample.valid).sum())
-        weight = self.weigh(certain, regions.score, target, sample.valid)
+        label, weight = heard(sample, label, self.weigh(certain, regions.score, target, sample.valid))
         return Guide(
             label=label,
-            weight=weight * doubted(sample, label, torch.ones_like(certain)),
+            weight=weight,
             target=target,
             allowed=spoken,
             score=torch.where(sample.valid, regions.score, 0.0),

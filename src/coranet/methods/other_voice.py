@@ -1,8 +1,13 @@
 """Labels that another model gave to unlabelled images, as one more voice that the heads may doubt.
 
 Before the heads know anything the network's main head learns them like labels, so that there is a start where true labels
-are few; the heads learn from true labels alone, and stay judges of their own. From then on a pixel that was spoken for is
-certain where the heads agree and give it the label it was told, and uncertain elsewhere. Pixels without a word are as ever.
+are few; the heads learn from true labels alone, and stay judges of their own. From then on a word is believed unless the
+heads are certain of something else:
+
+    ŷ = v where v was said, else the network's own label;   w = 0 where v was said, the heads agree, and on another label
+
+Where nobody is believed a pixel is uncertain. Pixels without a word are as ever. To learn only words that the heads confirm
+was tried before, and teaches nothing that the network does not know (docs/partial-labels.md).
 """
 
 from __future__ import annotations
@@ -21,12 +26,13 @@ SILENT = 255
 """Its value where nothing was said."""
 
 
-def doubted(sample: Sample, label: Tensor, certain: Tensor) -> Tensor:
-    """What is certain of pseudo-labels `(B, *S)`, where another model has a word too: `(B, *S)` bool."""
+def heard(sample: Sample, label: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Pseudo-labels `(B, *S)` and their weight, bool or 0 to 1, where another model has a word too."""
     if VOICE not in sample.maps:
-        return certain
-    word = sample.maps[VOICE]
-    return certain & ((word == SILENT) | (word == label))
+        return label, weight
+    word = sample.maps[VOICE].to(label.dtype)
+    spoken, doubted = word != SILENT, (weight > 0.5) & (word != label)
+    return torch.where(spoken, word, label), torch.where(spoken, (~doubted).to(weight.dtype), weight)
 
 
 def told_terms(
