@@ -1,6 +1,6 @@
 """An error that a person can cause is one line, whatever a stranger's file put into it."""
 
-from coranet.errors import InputError, brief
+from coranet.errors import InputError, brief, some
 
 
 def test_a_message_is_one_line_that_a_terminal_shows():
@@ -14,3 +14,8 @@ def test_what_is_too_long_keeps_its_beginning_and_its_way_out():
     assert said.startswith("a.json: xxx")
     assert said.endswith("is no name. Rename it.")
     assert brief("short") == "short"
+
+
+def test_of_many_names_some_are_said():
+    assert some(("a", "b")) == "a, b"
+    assert some(list("abcdefghij")) == "a, b, c, d, e, f, g, h and 2 more"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from coranet.file_names import printable
@@ -24,6 +24,11 @@ class InputError(ValueError):
 
 class DivergenceError(InputError):
     """A term of the loss is no longer finite; the message names the step and the term."""
+
+
+def some(names: Sequence[str], most: int = 8) -> str:
+    """The first names of a list, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def suggest(name: str, known: Iterable[str], more: str = "") -> str:

@@ -73,6 +73,7 @@ def test_queue_jump_choose_draw_undo_save_reload_train_on(desk):
     assert np.array_equal(drawing(page), chosen)
     keys(page, "h", "s")
     saved(page, names[0])
+    assert page.inner_text("#say").endswith(" uncertain pieces left as predicted.")
     until(page, f"window.review.info?.name === '{names[1]}'")  # on to the next one by itself
     label = nifti.read(out / "labelsTr" / f"{names[0]}.nii.gz").array
     assert np.count_nonzero(label) == np.count_nonzero(chosen)

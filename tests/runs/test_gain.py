@@ -11,6 +11,7 @@ from coranet.data.datasets.corrections import read_corrections
 from coranet.data.datasets.folder import read_folder
 from coranet.data.readers import nifti
 from coranet.data.splits.by_patient import Split
+from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.runs.gain import GAIN
@@ -58,9 +59,22 @@ def test_corrected_cases_are_trained_on_with_the_settings_of_the_first_run(
     assert all(0 <= gain[what][when] <= 1 for what in ("corrected", "validation") for when in ("before", "after"))
     assert any("3 corrected cases count as labelled" in line for line in said)
     assert any(line.startswith("Dice of the 1 validation cases: ") for line in said)
+    assert not any("teach it its own mistakes" in line for line in said)
     train(scans, out, Options(init=finished, labels=folder, cache=cache, device="cpu"), resume=True)  # the same command
     with pytest.raises(InputError, match="--labels elsewhere: the run was begun with"):
         train(scans, out, Options(labels=Path("elsewhere"), cache=cache), resume=True)
+
+
+def test_labels_that_stay_as_predicted_are_pointed_out(scans, cache, finished, tmp_path):
+    free = next(case for case in read_folder(scans).cases if case.label is None)
+    folder, said = tmp_path / "corrections/labelsTr", []
+    folder.mkdir(parents=True)
+    scan = free.images[0].read()
+    label = Trained.load(finished, torch.device("cpu")).predict_volumes([scan]).label
+    nifti.write(folder / f"{free.name}.nii.gz", label, scan.geometry)
+    options = Options(init=finished, labels=folder.parent, cache=cache, device="cpu", steps=2)
+    train(scans, tmp_path / "on", options, say=said.append)
+    assert any("teach it its own mistakes" in line for line in said)
 
 
 def test_the_label_is_the_corrected_one(scans, cache, corrections):

@@ -22,7 +22,9 @@ class NextVerb:
 
     Predicts scans that the run has no label of, and takes those that it is expected to do worst, each organ counted by its
     own size. Scans that look alike are not asked for twice. A scan that cannot be read is listed, and stops nothing.
-    Writes FILE.csv, and beside it a page of the chosen scans (FILE.html) and what was predicted (FILE_predictions).
+    It shows where a run fails. Whether such labels teach it more than labels of scans that are drawn at random is open:
+    in the studies of docs/uncertainty.md they did not. Writes FILE.csv, and beside it a page of the chosen
+    scans (FILE.html) and what was predicted (FILE_predictions).
     """
 
     run: RunFolder

@@ -19,7 +19,7 @@ from coranet.engine.prediction.fitted import Fitted
 from coranet.engine.prediction.predictor import Predictor
 from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run, versions
-from coranet.errors import InputError
+from coranet.errors import InputError, some
 from coranet.locks import owned
 from coranet.metrics import Summary, by_patient, mean_of_present, summarise
 from coranet.metrics.expectation import Judged, fit_dice
@@ -71,7 +71,7 @@ def calibrate_run(
         )
         held = list(look_at(trained.predictor, store, run.split.val, device, run.seed))
         for number, split in enumerate(splits, start=1):
-            say(f"Fold {number} of {len(splits)}: without {', '.join(split.val)}.")
+            say(f"Fold {number} of {len(splits)}: without {some(split.val)}.")
             place = asked.run / FOLDS / f"{asked.folds}-{steps}-{number}"
             predictor = train_fold(run, split, steps, store, place, device, listeners)
             held += look_at(predictor, store, split.val, device, run.seed)

@@ -18,6 +18,8 @@ from coranet.runs.opened_store import Say
 
 GAIN = "gain.json"
 """In the new run's folder."""
+NEARLY = 0.95
+"""Dice of the old run with corrected labels, above which these are little else than its own predictions."""
 
 
 def write_gain(run: Run, store: Store, out: Path, device: torch.device, corrected: Collection[str], say: Say) -> None:
@@ -43,6 +45,11 @@ def write_gain(run: Run, store: Store, out: Path, device: torch.device, correcte
     for what, row in found.items():
         trained = ", which it was now trained on" if what == "corrected" else ""
         say(f"Dice of the {row['cases']} {what} cases{trained}: {row['before']:.1%} before, {row['after']:.1%} now.")
+    if found.get("corrected", {}).get("before", 0) > NEARLY:
+        say(
+            "The corrected labels are nearly what the old run predicts, and teach it its own mistakes. Correct a case "
+            "wholly or set it aside, and score both runs on labels that neither was trained on."
+        )
 
 
 def _dice(trained: Trained, store: Store, cases: Sequence[str]) -> float:

@@ -61,8 +61,8 @@ class Wrongness:
 
         2 TP / (2 TP + FP + FN) = 1 - FP / found  where FN = FP,   FP = Σ P(wrong) where it is found
 
-        As much is taken to be missed as is invented. What is said of voxels that are not found was tried for FN, and ranked
-        cases worse: small doubts of a whole background add up (docs/uncertainty.md).
+        As much is taken to be missed as is invented. What is said of voxels that are not found was tried for FN. It ranks
+        cases as well and no better, and small doubts of a whole background add up (docs/uncertainty.md).
         """
         size = tally.found.sum(axis=1)
         dice: Counts = np.where(size > 0, 1 - (tally.found @ self.in_cells()) / size.clip(1), 0.0)

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from coranet.data.splits.by_patient import Split, assign
-from coranet.errors import InputError, suggest
+from coranet.errors import InputError, some, suggest
 
 _FOLDER = files("coranet.data.splits") / "protocols"
 
@@ -56,15 +56,15 @@ class Protocol:
             )
         if unexpected := [key for key in missing if key not in self.withdrawn]:
             raise InputError(
-                f"{self.name}: the data lacks {len(unexpected)} of its {len(listed)} patients: {_some(unexpected)}. "
+                f"{self.name}: the data lacks {len(unexpected)} of its {len(listed)} patients: {some(unexpected)}. "
                 "Add them, or make a split of what there is with --ratio."
             )
         known = {found[key] for key in listed if key in found}
         others = sorted(set(patients.values()) - known)
         used = {case: patient for case, patient in patients.items() if patient in known}
         lists = ([found[key] for key in keys if key in found] for keys in (self.labelled, self.val, self.test))
-        said = [f"Withdrawn from the set, and so left out: {_some(missing)}."] if missing else []
-        said += [f"In none of the protocol's lists, and so left out: {_some(others)}."] if others else []
+        said = [f"Withdrawn from the set, and so left out: {some(missing)}."] if missing else []
+        said += [f"In none of the protocol's lists, and so left out: {some(others)}."] if others else []
         return assign(used, labelled, *lists), tuple(said)
 
 
@@ -104,7 +104,3 @@ def _families() -> list[str]:
 def _read(family: str) -> Mapping[str, Any]:
     content: Mapping[str, Any] = json.loads((_FOLDER / f"{family}.json").read_text(encoding="utf-8"))
     return content
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -58,9 +58,9 @@ function leave() {
 
 async function refresh() { queue.show(await readQueue()); }
 
-async function onSaved(name, status) {
+async function onSaved(name, status, left) {
   await refresh();
-  open(queue.next(name), `${name}: ${status}.`);
+  open(queue.next(name), `${name}: ${status}${left ? `, ${left} uncertain pieces left as predicted` : ''}.`);
 }
 
 async function route() {

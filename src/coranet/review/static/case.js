@@ -109,7 +109,7 @@ export class CaseView {
       return;
     }
     this.history = [];
-    await this.onSaved(info.name, status);
+    await this.onSaved(info.name, status, status === 'corrected' ? this.pieces.left : 0);
   }
 
   // As it was predicted, unless something was changed: then it is a correction.

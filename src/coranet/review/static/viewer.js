@@ -4,8 +4,8 @@ import { Niivue, NVImage, SLICE_TYPE } from '/static/niivue.js';
 import { fileOf, readBytes } from '/static/api.js';
 import { drawLines } from '/static/lines.js';
 
-const UNCERTAIN = 1, CURRENT = 2; // what a mark may be
-const PAINT = { [UNCERTAIN]: [255, 60, 60], [CURRENT]: [255, 255, 255] };
+const UNCERTAIN = 1; // what a mark is
+const RED = [255, 60, 60];
 const LINES = { conservative: '#35d0e6', radical: '#ffa940' };
 const PLANES = [SLICE_TYPE.SAGITTAL, SLICE_TYPE.CORONAL, SLICE_TYPE.AXIAL]; // across x, y and z
 const UNDOS = 64;
@@ -29,7 +29,7 @@ export class Viewer {
     this.nv.drawScene = () => {
       if (this.quiet) return;
       draw();
-      drawLines(lines, this.nv, this.shown.lines ? this.outlines : []);
+      drawLines(lines, this.nv, this.shown.lines ? this.outlines : [], this.marked);
     };
     this.nv.onDrawingChanged = (action) => {
       if (action !== 'draw') return;
@@ -126,13 +126,10 @@ export class Viewer {
 
   bytes() { return this.nv.saveImage({ filename: '', isSaveDrawing: true }); }
 
-  // The piece in question; the volume of the scan itself stays on the graphics card as it is.
+  // The piece in question, which `drawLines` shows.
   mark(each) {
-    const marks = this.nv.volumes[1];
-    this.marked.forEach((index) => { marks.img[index] = UNCERTAIN; });
     this.marked = [];
-    each((index) => { marks.img[index] = CURRENT; this.marked.push(index); });
-    this.nv.refreshLayers(marks, 1);
+    each((index) => { this.marked.push(this.place(index)); });
     this.nv.drawScene();
   }
 
@@ -150,12 +147,8 @@ export class Viewer {
   }
 
   #paintMarks() {
-    const table = { R: [0], G: [0], B: [0], A: [0], I: [0, UNCERTAIN, CURRENT], labels: ['', '', ''] };
-    for (const value of [UNCERTAIN, CURRENT]) {
-      ['R', 'G', 'B'].forEach((band, place) => table[band].push(PAINT[value][place]));
-      table.A.push(value === CURRENT || this.shown.region ? 255 : 0);
-    }
-    this.nv.volumes[1].setColormapLabel(table);
+    const [R, G, B] = RED.map((band) => [0, band]);
+    this.nv.volumes[1].setColormapLabel({ R, G, B, A: [0, this.shown.region ? 255 : 0], I: [0, UNCERTAIN], labels: ['', ''] });
     this.nv.updateGLVolume();
   }
 
@@ -234,8 +227,8 @@ export class Viewer {
 // A volume over the scan, with a mark wherever something is uncertain.
 function marksLike(scan, places) {
   const marks = new NVImage();
-  const hdr = { ...scan.hdr, datatypeCode: 2, numBitsPerVoxel: 8, scl_slope: 1, scl_inter: 0, cal_min: 0, cal_max: CURRENT };
-  Object.assign(marks, { name: 'marks.nii', hdr, img: new Uint8Array(scan.img.length), global_min: 0, global_max: CURRENT, opacity: 0.4 });
+  const hdr = { ...scan.hdr, datatypeCode: 2, numBitsPerVoxel: 8, scl_slope: 1, scl_inter: 0, cal_min: 0, cal_max: UNCERTAIN };
+  Object.assign(marks, { name: 'marks.nii', hdr, img: new Uint8Array(scan.img.length), global_min: 0, global_max: UNCERTAIN, opacity: 0.4 });
   marks.calculateRAS();
   places.forEach((index) => { marks.img[index] = UNCERTAIN; });
   return marks;
