@@ -58,7 +58,7 @@ class OtherLabels:
     def write(self, run_folder: Path) -> None:
         """Keep them, so that a run can go on without the folder they came from."""
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **self.maps)
+        np.savez_compressed(buffer, **self.maps)  # of numbers, so that nothing is pickled
         write_atomically(run_folder / FILE, buffer.getvalue())
 
     @classmethod
