@@ -11,6 +11,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -57,8 +58,8 @@ class OtherLabels:
 
     def write(self, run_folder: Path) -> None:
         """Keep them, so that a run can go on without the folder they came from."""
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **self.maps)
+        buffer, maps = io.BytesIO(), dict[str, Any](self.maps)
+        np.savez_compressed(buffer, **maps)  # of numbers, so that nothing is pickled; NumPy 1.26 cannot be told so
         write_atomically(run_folder / FILE, buffer.getvalue())
 
     @classmethod
