@@ -86,6 +86,9 @@ def test_labels_alone_may_have_as_many_updates_as_another_method(scans, small, t
     assert steps == {"coranet": 13, "supervised": 13, "supervised[work=coranet]": 3 + 3 * 10}  # 30 : 100 epochs
     alone = comparison.plan(scans, tmp_path / "out", rows, 1, options)  # as a task of a cluster finds it
     assert alone.options_of(alone.jobs[2]) == made.options_of(made.jobs[2])
+    early = comparison.plan(scans, tmp_path / "other", rows, 1, options)
+    with pytest.raises(InputError, match="Begin it without --task"):
+        early.options_of(early.jobs[2])
     for number, job in enumerate(made.jobs):
         assert jobs.attempt(made, job, say=lambda line: None) is None
         log = (made.folder(job) / "log.jsonl").read_text().splitlines()

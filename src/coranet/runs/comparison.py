@@ -78,6 +78,8 @@ class Compare:
         fields = tuple((field_path(name), value) for name, value in own.items() if name not in NO_FIELDS)
         options = replace(self.options, method=method, seed=job.seed, overrides=(*self.options.overrides, *fields))
         if WORK in own:
+            if own[WORK] not in self.work:
+                raise InputError(f"{job.row}: its work is counted when a comparison begins. Begin it without --task.")
             options = replace(options, steps=self.work[own[WORK]])
         match own.get("classes"):
             case None:
