@@ -49,7 +49,7 @@ class Signs:
     def cells(self) -> Tensor:
         """The number of each voxel's cell."""
         z, t = (
-            ((sign - low) * (n / (high - low))).long().clamp(0, n - 1)
+            ((sign - low) * (n / (high - low))).int().clamp(0, n - 1)
             for sign, (low, high, n) in ((self.z, Z), (self.t, T))
         )
         return z * T[2] + t
@@ -77,14 +77,14 @@ class Tally:
         cells, guess = Signs.of(prediction).cells().flatten(), prediction.probabilities.argmax(dim=1)
         objects = range(1, prediction.probabilities.shape[1])
 
-        def count(weights: Tensor) -> Counts:
-            counted: Counts = torch.bincount(cells, weights.flatten().double(), minlength=CELLS).cpu().numpy()
+        def count(some: Tensor) -> Counts:
+            counted: Counts = torch.bincount(some, minlength=CELLS).double().cpu().numpy()
             return counted
 
         return cls(
-            voxels=count(torch.ones_like(guess)),
-            wrong=np.zeros(CELLS) if label is None else count(guess != label),
-            found=np.stack([count(guess == k) for k in objects]),
+            voxels=count(cells),
+            wrong=np.zeros(CELLS) if label is None else count(cells[(guess != label).flatten()]),
+            found=np.stack([count(cells[(guess == k).flatten()]) for k in objects]),
             masks=np.array([_overlap(prediction, k) for k in objects]),
             uncertain=float(prediction.regions.uncertain.sum()),
         )
