@@ -24,6 +24,7 @@ from tests.methods import test_contract
 from tests.methods.subjects import Subject
 
 QUICK = {
+    **{name: estimator() for name, estimator in ESTIMATORS.items() if name != "crm"},  # which every CoraNet has
     "tta": TTA(passes=3),
     "mc_dropout": MCDropout(passes=3),
     "aleatoric": Aleatoric(),

@@ -4,8 +4,8 @@ An estimator is a value. It names the heads, the dropout and the networks it nee
 says of an image soft maps that may be averaged over windows, and reads regions from them at the very end: what is soft is
 blended, what is hard is decided last.
 
-Only `judge` has to be written. A field `threshold` is a confidence: certain is where 1 - score exceeds it. `softmax.py` is
-the shortest example.
+Only `judge` has to be written: `Regions(certain, score)`, no certain voxel with a larger score than an uncertain one.
+A field `threshold` is a confidence, certain where 1 - score exceeds it (`aleatoric` alone has one of its score).
 """
 
 from __future__ import annotations
