@@ -1,6 +1,7 @@
 """What many tests share: a small phantom on disk, a cache of its prepared form, one thread, and a seed for each test."""
 
 import os
+import signal
 
 import pytest
 import torch
@@ -8,6 +9,9 @@ import torch
 from coranet.data.datasets.phantom import Phantom, write_folder
 from coranet.runs.launch import train
 from coranet.runs.options import Options
+
+if hasattr(signal, "SIGHUP"):  # which nohup and its like take away, also from commands that are tested
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 torch.set_num_threads(1)  # several tests run beside each other, and so do the processes that they start:
 os.environ["OMP_NUM_THREADS"] = "1"
