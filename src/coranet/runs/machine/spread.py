@@ -21,7 +21,9 @@ def check_gpus(count: int) -> None:
     """There must be as many as are asked for."""
     usable = torch.cuda.device_count()
     if not 1 <= count <= usable:
-        raise InputError(f"--gpus {count}: this machine has {usable} usable GPUs. Ask for as many at most.")
+        raise InputError(
+            f"--gpus {count}: this machine has {usable} usable GPUs. Ask for no more, or leave --gpus out."
+        )
 
 
 def spread(words: Sequence[str], count: int) -> int:
