@@ -17,8 +17,8 @@ import pytest
 
 import coranet
 from coranet.cli import OPEN, VERBS, main
-from coranet.cli.prepare import settings_fields
 from coranet.cli.terminal.parsing import option_fields
+from coranet.cli.terminal.preparation_options import settings_fields
 from coranet.data.readers import nifti, nrrd
 from coranet.engine.run import Run
 from coranet.evaluation.quality import read_qualities

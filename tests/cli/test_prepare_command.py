@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from coranet.cli import main
-from coranet.cli.prepare import as_settings, in_words
+from coranet.cli.prepare import in_words
+from coranet.cli.terminal.preparation_options import as_settings
 from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import Dataset
 from coranet.data.grid import Grid, mismatch, orientation

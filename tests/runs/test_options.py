@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from coranet.cli import main
-from coranet.cli.prepare import as_settings, settings_fields
 from coranet.cli.terminal.parsing import option_fields
+from coranet.cli.terminal.preparation_options import as_settings, settings_fields
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.prepare.recipes import RECIPES
 from coranet.data.splits.by_patient import Split
