@@ -146,6 +146,27 @@ def test_a_group_stops_together_and_goes_on_to_the_same_weights(scans, small, tm
     assert all(torch.equal(whole[name], parted[name]) for name in whole)
 
 
+LEAVE = """
+    import torch
+    from pathlib import Path
+    from coranet.engine.group import Group
+    with Group.joined(torch.device("cpu")) as group:
+        weights = torch.ones(3, requires_grad=True)
+        weights.sum().backward()
+        group.average([weights.grad])
+        torch.optim.Adam([weights]).step()
+    threads = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    print("threads:", len(threads), "of a group:", sum("gloo" in name for name in threads))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted as Linux lists them")
+def test_a_group_that_is_left_leaves_no_thread_behind():
+    said, ended = processes(LEAVE)
+    assert ended == [0, 0], "\n".join(said)
+    assert all("of a group: 0" in words for words in said), said
+
+
 def test_batches_that_cannot_be_shared_out_are_refused(scans, small, tmp_path):
     from coranet.runs.run_plan import make_run
 

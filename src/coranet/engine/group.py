@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 
 import torch
 from torch import Tensor, distributed
@@ -47,6 +48,9 @@ class Group:
             return
         if device.type == "cuda":
             torch.cuda.set_device(device)
+        # Its functions take the group that is there when they are first read as their default, and hold it for good. An
+        # optimizer reads them. The group's threads would then outlive it, and end a process that has done all its work.
+        import_module("torch.distributed.nn.functional")
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
         try:
             yield cls(distributed.get_rank(), size, device)

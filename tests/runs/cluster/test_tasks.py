@@ -179,12 +179,14 @@ def test_a_task_works_only_where_it_is_the_one_that_is_meant(place, monkeypatch)
     assert not output_of(place, "c").exists()
     worker(place, "c", "--version")()
     assert output_of(place, "c").read_text().startswith("coranet ")
+    squeue(monkeypatch, "")
     assert standings(place)[2].state == "finished"
 
 
 def test_a_task_that_fails_says_why_and_one_that_is_stopped_comes_back(place, monkeypatch):
     with pytest.raises(FailedTaskError):
         worker(place, "c", "report", "nowhere")()
+    squeue(monkeypatch, "")
     assert "nowhere" in standings(place)[2].note
     stopped = worker(place, "c")
     stopped.child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
