@@ -51,6 +51,8 @@ class Annotator:
     axis: int
     region: Region | None
     brush: bool
+    most: int = MOST
+    """Actions, at most."""
     painted: int = 0
     dice: list[float] = field(default_factory=list)
     """Before the first action and after each."""
@@ -61,13 +63,13 @@ class Annotator:
         self.members = [list(groups(self.region, level).values()) for level in range(3)] if self.region else []
         self.spots = {}
         self.dice = [self.score()]
-        while self.dice[-1] < GOAL and len(self.dice) <= MOST:
+        while self.dice[-1] < GOAL and len(self.dice) <= self.most:
             gain, cost, act = max(self.offers(), key=lambda offer: offer[0] / offer[1], default=(0.0, 1, ()))
             if gain <= 0:
                 break
             self.take(*act)
             self.dice += [self.dice[-1]] * (cost - 1) + [self.score()]
-        self.dice = self.dice[: MOST + 1]
+        self.dice = self.dice[: self.most + 1]
 
     spots: dict[int, tuple[float, int, tuple[Any, ...]]] = field(default_factory=dict)
     """The best dab of each slice, until something changes there."""

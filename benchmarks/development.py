@@ -34,6 +34,7 @@ from typing import Any
 from coranet.data.doctor.inspection import inspect_folder
 from coranet.data.prepare.store_builder import cached_store, cores
 from coranet.data.splits.by_patient import Split
+from coranet.data.store import Store
 from coranet.engine.run import versions
 from coranet.errors import InputError
 from coranet.runs.launch import train
@@ -132,7 +133,9 @@ def main() -> int:
 
 
 def prepared(data: Path, shared: dict[str, Any], splits: Sequence[Path], cache: Path) -> Path:
-    """The store all runs share, made once on all cores."""
+    """The store all runs share, made once on all cores; one that is there already is taken as it is."""
+    if Store.is_store(data):
+        return data
     found = inspect_folder(data, lambda done, total: None)
     if found.fatal or found.dataset is None or found.facts is None:
         raise InputError(f"{data}: cannot be trained on; `coranet doctor {data}` says why.")
@@ -267,7 +270,7 @@ def _last_words(file: Path) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path)
-    parser.add_argument("--data", type=Path, required=True, help="a raw folder")
+    parser.add_argument("--data", type=Path, required=True, help="a raw folder, or a store of all cases")
     parser.add_argument("--splits", type=Path, nargs="+", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", nargs="+", help="names of rows; all by default")

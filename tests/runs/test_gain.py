@@ -85,6 +85,53 @@ def test_the_label_is_the_corrected_one(scans, cache, corrections):
     assert np.mean(store.label(free)) == pytest.approx(0.25, abs=0.03)
 
 
+def in_part(folder, free, ignore):
+    """A correction of which one half was left open."""
+    names = {"background": 0, "organ": 1, "ignore": ignore}
+    content = {"channel_names": {"0": "MR"}, "labels": names, "file_ending": ".nii.gz"}
+    (folder / "dataset.json").write_text(json.dumps(content))
+    file = folder / "labelsTr" / f"{free}.nii.gz"
+    label = nifti.read(file)
+    values = label.array.astype(np.uint8)
+    values[: len(values) // 2] = ignore
+    nifti.write(file, values, label.geometry)
+
+
+def test_what_a_correction_leaves_open_is_not_taught(scans, cache, corrections, finished, tmp_path):
+    folder, free, _ = corrections
+    in_part(folder, free, 200)
+    options = Options(init=finished, labels=folder, cache=cache, device="cpu", steps=2)
+    out = train(scans, tmp_path / "on", options)
+    run, store = make_run(scans, Options(labels=folder, cache=cache, dims=2, val=0), torch.device("cpu"))
+    assert store.ignore == 200
+    assert store.partial == {free}
+    assert free in run.split.labelled
+    assert 0.3 < np.mean(store.label(free) == 200) < 0.7
+    assert json.loads((out / GAIN).read_text())["corrected"]["before"] == pytest.approx(
+        by_hand(finished, store, Run.read(out))
+    )
+
+
+def by_hand(finished, store, run):
+    """Mean Dice of the finished run over corrected cases and their classes, where somebody drew."""
+    trained, scores = Trained.load(finished, torch.device("cpu")), []
+    for case in set(run.split.labelled) - set(Run.read(finished).split.labelled):
+        drawn = store.label(case) != 200
+        guess, label = trained.predict_prepared(np.array(store.image(case))).label[drawn], store.label(case)[drawn]
+        for value in set(trained.classes) - {0}:
+            both = np.count_nonzero(guess == value) + np.count_nonzero(label == value)
+            scores += [2 * np.count_nonzero((guess == value) & (label == value)) / both] if both else []
+    return np.mean(scores)
+
+
+def test_a_value_that_is_ignored_here_and_a_class_there_is_refused(scans, cache, corrections):
+    folder, free, _ = corrections
+    highest = max(read_folder(scans).classes)
+    in_part(folder, free, highest)
+    with pytest.raises(InputError, match=f"dataset.json: ignores the value {highest}, where .* has the class"):
+        make_run(scans, Options(labels=folder, cache=cache, dims=2, val=0), torch.device("cpu"))
+
+
 def test_what_was_set_aside_is_no_label(scans, cache, corrections):
     folder, free, _ = corrections
     (folder / "labelsTr" / f"{free}.json").write_text('{"status": "set aside"}')

@@ -53,9 +53,11 @@ def write_gain(run: Run, store: Store, out: Path, device: torch.device, correcte
 
 
 def _dice(trained: Trained, store: Store, cases: Sequence[str]) -> float:
-    """Mean over cases and classes that are there or found."""
+    """Mean over cases and classes that are there or found, of voxels that somebody drew."""
     scores = []
     for case in cases:
-        guess, label = trained.predict_prepared(np.array(store.image(case))).label, store.label(case)
+        label = store.label(case)
+        drawn = label != (-1 if store.ignore is None else store.ignore)
+        guess, label = trained.predict_prepared(np.array(store.image(case))).label[drawn], label[drawn]
         scores += [count(guess == value, label == value).dsc for value in trained.classes if value]
     return float(np.nanmean(scores))

@@ -2,6 +2,7 @@
 
     labelsTr/<case>.nii.gz     the label, on the scan's own grid
     labelsTr/<case>.json       whose scan it is, its status, and what was chosen or drawn
+    dataset.json               classes, and the value `ignore` of voxels that nobody has decided
 
 A label without a note is taken as it is, so that labels which were made elsewhere can be put there too.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from coranet.data.datasets.description import read_dataset_json, read_ignore
 from coranet.data.datasets.folder import Case, Dataset
 from coranet.data.datasets.names import patient_of, scans, stem
 from coranet.data.problem import FileError
@@ -33,6 +35,8 @@ class Correction:
     status: Status
     images: tuple[Source, ...]
     """Of the scan; empty where there is no note."""
+    ignore: int | None = None
+    """The value of voxels that nobody has decided, where there is one."""
 
 
 def labels_folder(root: Path) -> Path:
@@ -61,11 +65,13 @@ def read_corrections(root: Path) -> dict[str, Correction]:
     Raises:
         InputError: there are none, or a note is damaged.
     """
+    described = root / "dataset.json"
+    ignore = read_ignore(described, read_dataset_json(described)) if described.exists() else None
     found = {}
     for file in scans(labels_folder(root)):
         note = read_note(root, case := stem(file))
-        if note["status"] in LABELLED:
-            found[case] = Correction(label=file, status=note["status"], images=_images(note, file))
+        if (status := note["status"]) in LABELLED:
+            found[case] = Correction(label=file, status=status, images=_images(note, file), ignore=ignore)
     if not found:
         raise FileError(labels_folder(root), "holds no label", "Accept or correct a case in coranet review first")
     return found
@@ -75,9 +81,11 @@ def with_corrections(dataset: Dataset, corrections: Mapping[str, Correction]) ->
     """A dataset with corrected labels in the place of its own, and with the scans that it did not have.
 
     Raises:
-        InputError: a label's scan is neither in the dataset nor noted.
+        InputError: a label's scan is neither in the dataset nor noted, or what one of the two ignores means something else
+            to the other.
     """
     known = {case.name: case for case in dataset.cases}
+    ignore = dataset.ignore
     for name, correction in corrections.items():
         if name not in known and len(correction.images) != len(dataset.channels):
             message = f"is a label of a scan that {dataset.root} does not have"
@@ -85,8 +93,22 @@ def with_corrections(dataset: Dataset, corrections: Mapping[str, Correction]) ->
         old = known.get(name) or Case(
             name=name, images=correction.images, label=None, part="Tr", patient=patient_of(name)
         )
-        known[name] = replace(old, label=label_source(correction.label), part="Tr")
-    return replace(dataset, cases=tuple(sorted(known.values(), key=lambda case: case.part)))
+        ignore = _agreed(dataset, correction, ignore)
+        known[name] = replace(old, label=label_source(correction.label), part="Tr", ignore=ignore)
+    return replace(dataset, cases=tuple(sorted(known.values(), key=lambda case: case.part)), ignore=ignore)
+
+
+def _agreed(dataset: Dataset, correction: Correction, ignore: int | None) -> int | None:
+    """The one value that voxels which nobody decided have in a dataset and in its corrections."""
+    own = correction.ignore
+    if own is None or own == ignore:
+        return ignore
+    if ignore is not None or own in dataset.classes:
+        meant = f"ignores the value {ignore}" if ignore is not None else f"has the class {dataset.classes[own]}"
+        message = f"ignores the value {own}, where {dataset.root} {meant}"
+        remedy = f"Name one value ignore in both, above all classes, such as {max(own, *dataset.classes) + 1}"
+        raise FileError(correction.label.parents[1] / "dataset.json", message, f"{remedy}, in the label files too")
+    return own
 
 
 def note_of(image: Source) -> dict[str, Any]:
