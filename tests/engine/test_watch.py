@@ -22,8 +22,8 @@ def forgetful(monkeypatch):
     """A teacher that calls everything background, and is sure of it."""
     honest = CoraNetPlus.guide
 
-    def guide(self, teachers, sample, done):
-        said = honest(self, teachers, sample, done)
+    def guide(self, teacher, sample):
+        said = honest(self, teacher, sample)
         nothing = torch.zeros_like(said.target)
         nothing[:, 0] = 1
         return said._replace(label=torch.zeros_like(said.label), weight=torch.ones_like(said.weight), target=nothing)

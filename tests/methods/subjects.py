@@ -17,9 +17,8 @@ from tests import tiny
 
 PLUS = METHODS["coranet:plus"]
 VARIANTS = {
-    "soft regions": partial(PLUS, soft=True, candidates=1.0, cutmix=1.0, boxes="disagreement"),
-    "student predicts": partial(PLUS, beta_end=None, predicts="student", labels="heads", prior=0.1),
-    "two teachers": partial(PLUS, teachers=2, turn=2, band=(0.5, 0.1)),
+    "two views": partial(PLUS, views=2, cutmix=1.0),
+    "regions": partial(PLUS, region="crm", prior=None),
 }
 """Methods whose step is another one when they are asked for it: by name, what makes them."""
 MAKERS = {**METHODS, **VARIANTS}

@@ -9,6 +9,7 @@ from coranet.engine.codec import decode
 from coranet.errors import InputError
 from coranet.methods import METHODS, Method
 from coranet.methods.coranet import CoraNet
+from coranet.methods.coranet_plus import CoraNetPlus
 from coranet.methods.coranet_released import ReleasedCoraNet
 from coranet.methods.coranet_repaired import RepairedCoraNet
 from coranet.methods.one_vs_rest import OneVsRest
@@ -47,6 +48,9 @@ SHARED = {
 }
 ONE_VIEW = RepairedCoraNet(**SHARED, refresh_every=2.0)
 AS_RELEASED = ReleasedCoraNet(**SHARED, refresh_every=2.0)
+PLUS = {"soft": False, "region": "crm", "views": 2, "prior": None, "predicts": "teacher", "turn": 50, "teachers": 1}
+PLUS |= {"labels": "main", "band": None, "candidates": 0.0, "boxes": "random", "wait": 0.0, "beta_end": None}
+AS_PLUS = CoraNetPlus(region="crm", views=2, prior=None, beta_end=0.99)
 OFF = {"self_training": False, "mean_teacher": False}
 
 
@@ -67,6 +71,8 @@ def read(kind, fields):
         ("coranet:repaired", REPAIRED | OFF, ONE_VIEW.on_labels_alone()),
         ("coranet:released", RELEASED, AS_RELEASED),
         ("coranet:released", RELEASED | OFF, AS_RELEASED.on_labels_alone()),
+        ("coranet:plus", PLUS, AS_PLUS),
+        ("coranet:plus", PLUS | {"soft": True}, replace(AS_PLUS, region="soft")),
     ],
 )
 def test_a_run_from_before_is_read_as_what_it_was(kind, fields, expected):
@@ -83,6 +89,8 @@ def test_a_run_from_before_is_read_as_what_it_was(kind, fields, expected):
         ("coranet:repaired", REPAIRED | {"normalise": "region"}, "normalise"),
         ("coranet:repaired", STRONG, "views"),
         ("coranet:released", RELEASED | {"masks": "online"}, "masks"),
+        ("coranet:plus", PLUS | {"teachers": 2}, "teachers"),
+        ("coranet:plus", PLUS | {"predicts": "student"}, "predicts"),
     ],
 )
 def test_what_no_method_does_any_more_is_refused_in_one_sentence(kind, fields, field):

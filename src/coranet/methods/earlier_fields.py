@@ -25,6 +25,10 @@ OF_VIEWS = ("cutmix", "mirror", "turns", "feature_dropout", "pseudo_dice", "guid
 """What `coranet:repaired` had for strong views."""
 
 
+TRIED = {"candidates": 0.0, "boxes": "random", "labels": "main", "band": None, "wait": 0.0, "teachers": 1}
+"""Of `coranet:plus`, tried and dropped; and what it does today."""
+
+
 def translate(kind: str, fields: Mapping[str, Any], where: str) -> tuple[str, Json]:
     """A method's name and its fields as they are today.
 
@@ -33,6 +37,8 @@ def translate(kind: str, fields: Mapping[str, Any], where: str) -> tuple[str, Js
     """
     kept = dict(fields)
     _fixed(kept, {"critic_rate": 0.1}, kind, where)  # of Adam at 0.001 it was what it is today
+    if kind == "coranet:plus":
+        return kind, _plus(kept, where)
     if kind == "coranet" and kept.get("view", 0) == 0:
         kept.pop("view", None)
     elif kind == "coranet":
@@ -54,6 +60,17 @@ def _released(fields: Json, where: str) -> Json:
     on = [fields.pop(name, True) for name in ("self_training", "mean_teacher")]
     _fixed(fields, {**CHOICES, "updates": "joint", "view": 0.0}, "coranet:released", where)
     return {**fields, "dice": 1.0} | ({} if any(on) else {"weights": [0.0, 0.0]})
+
+
+def _plus(fields: Json, where: str) -> Json:
+    """Weights by degrees were a switch, and it had no prior unless one was said."""
+    fields.pop("turn", None)
+    _fixed(fields, {**TRIED, "predicts": "teacher"}, "coranet:plus", where)
+    if fields.get("beta_end", 0.999) is None:
+        fields["beta_end"] = fields.get("beta", 0.99)
+    if fields.pop("soft", False):
+        fields["region"] = "soft"
+    return fields
 
 
 def _one_view(fields: Json, where: str) -> Json:

@@ -19,54 +19,34 @@ def cutmix_boxes(
     device: torch.device,
     chance: float = 0.5,
     volume: tuple[float, float] = (0.02, 0.4),
-    density: Tensor | None = None,
 ) -> Tensor:
     """A random box in each of `count` images, or none: `(B, *S)` bool (CutMix, Yun et al., 2019).
 
     The box holds a share U(volume) of the image, less where a side would be longer than the image. Two sides of it, as
-    shares of the image's, differ by at most 0.3 : 1, as in UniMatch (Yang et al., 2023). Its place is any, or with a
-    `density` `(B, *S)` about a voxel drawn from it.
+    shares of the image's, differ by at most 0.3 : 1, as in UniMatch (Yang et al., 2023).
     """
     low, high = volume
     share = low + (high - low) * torch.rand(count, 1, device=device)
     stretch = math.log(1 / 0.3) * (torch.rand(count, len(shape), device=device) - 0.5)
     sides = share ** (1 / len(shape)) * torch.exp(stretch - stretch.mean(dim=1, keepdim=True))
-    boxes = placed_boxes(sides, shape, None if density is None else drawn_voxels(density))
+    boxes = placed_boxes(sides, shape)
     there = torch.rand(count, device=device) < chance
     return boxes & there.view(-1, *[1] * len(shape))
 
 
-def placed_boxes(sides: Tensor, shape: Sequence[int], centres: Tensor | None = None) -> Tensor:
+def placed_boxes(sides: Tensor, shape: Sequence[int]) -> Tensor:
     """Boxes with these sides, somewhere inside the image: `(B, D)` shares of its axes to `(B, *S)` bool.
 
-    A side is rounded to whole voxels, at least one; every place is equally likely, or that which has the voxels `centres`
-    `(B, D)` nearest to its middle.
+    A side is rounded to whole voxels, at least one; every place is equally likely.
     """
     inside = torch.ones(len(sides), *[1] * len(shape), dtype=torch.bool, device=sides.device)
     for axis, n in enumerate(shape):
         length = (sides[:, axis, None] * n).round().clamp(1, n)
-        if centres is None:
-            first = (torch.rand_like(length) * (n - length + 1)).floor().clamp(max=n - length)
-        else:
-            first = (centres[:, axis, None] - (length / 2).floor()).clamp(min=0).minimum(n - length)
+        first = (torch.rand_like(length) * (n - length + 1)).floor().clamp(max=n - length)
         place = torch.arange(n, device=sides.device)
         along = (place >= first) & (place < first + length)
         inside = inside & along.view(-1, *[n if other == axis else 1 for other in range(len(shape))])
     return inside
-
-
-def drawn_voxels(density: Tensor) -> Tensor:
-    """A voxel of each image, drawn in proportion to a density that is not negative: `(B, *S)` to `(B, D)`.
-
-    The largest of log d + Gumbel noise: no sampler that waits for the device. Without any density, anywhere.
-    """
-    noise = -torch.empty_like(density, dtype=torch.float32).exponential_().log()
-    flat = (at_least_fp32(density).clamp(min=1e-12).log() + noise).flatten(1).argmax(dim=1)
-    places = []
-    for n in reversed(density.shape[1:]):
-        places.append(flat % n)
-        flat = flat // n
-    return torch.stack(places[::-1], dim=1)
 
 
 def pasted(onto: Tensor, piece: Tensor, boxes: Tensor) -> Tensor:

@@ -101,13 +101,6 @@ class CRM(Estimator):
         )
 
 
-def middle_of_heads(con: Tensor, rad: Tensor) -> Tensor:
-    """What both say of objects, `(B, K - 1, *S)`, as probabilities of classes, `(B, K, *S)`: biases by cost cancel."""
-    objects = torch.sigmoid((torch.logit(con, 1e-6) + torch.logit(rad, 1e-6)) / 2)
-    both = torch.cat([(1 - objects.sum(dim=1, keepdim=True)).clamp(min=1e-6), objects], dim=1)
-    return both / both.sum(dim=1, keepdim=True)
-
-
 def as_pairs(logits: Tensor) -> Tensor:
     """`(B, 2 (K - 1), *S)` to `(B, 2, K - 1, *S)`: rest and object, for each object."""
     pairs: Tensor = logits.unflatten(1, (2, -1))  # and no `len`, which an exported network would take for a constant
