@@ -288,3 +288,22 @@ def test_an_annotator_who_knows_the_truth_reaches_the_goal_and_never_turns_back(
     assert taken["choose"] < taken["paint"]
     assert taken["choose"][1] == 0
     assert taken["both"] <= taken["paint"]
+
+
+def test_corrections_are_written_as_they_were_made_and_no_better_than_actions_allow(bench, tmp_path):
+    from training_on import correct
+
+    from coranet.data.datasets.corrections import read_corrections
+    from coranet.data.readers import nifti
+    from tests.review.reviewed import maps, write_cases
+
+    write_cases(tmp_path, ["a", "b"])
+    (tmp_path / "labels").mkdir()
+    for seed, name in enumerate(("a", "b")):
+        scan = nifti.read(tmp_path / "scans" / f"{name}.nii.gz")
+        nifti.write(tmp_path / "labels" / f"{name}.nii.gz", maps(seed)[3], scan.geometry)
+    folders = tmp_path / "predictions", tmp_path / "labels"
+    dice = [correct(*folders, tmp_path / f"out{actions}", actions) for actions in (0, 2, None)]
+    assert dice[0] < dice[1] < dice[2] == 1
+    found = read_corrections(tmp_path / "outNone")
+    assert (nifti.read(found["b"].label).array == maps(1)[3]).all()

@@ -96,7 +96,9 @@ def test_watching_changes_nothing_where_nothing_is_lost(scans, options, tmp_path
     assert same(learnt(watched), learnt(free))
     looks = story(watched)["looks"]
     assert [look["step"] for look in looks] == [24, 28, 32, 36, 40]
-    assert set(looks[0]["now"]) == set(looks[0]["agreement"]) == {"RV", "Myo", "LV"}
+    assert all(set(looks[0][what]) == {"RV", "Myo", "LV"} for what in ("now", "agreement", "fit"))
+    assert all(0 <= dice <= 1 for dice in looks[0]["fit"].values())
+    assert len({str(look["fit"]) for look in looks}) == 1  # of the network as it was on labels alone
     assert {line["phase"] for line in records(watched)} == {"labels", "joint"}
     assert not (free / "watch.json").exists()
 
@@ -105,20 +107,21 @@ HELD = {"RV": 100.0, "LV": 50.0}
 
 
 @pytest.mark.parametrize(
-    ("now", "then", "agreement", "late", "lost"),
+    ("now", "then", "agreement", "fit", "late", "lost"),
     [
-        ((90, 40), (80, 45), (0.8, 0.7), True, ()),
-        ((90, 9), (80, 45), (0.8, 0.3), False, ("LV",)),
-        ((90, 9), (80, 20), (0.8, 0.3), False, ()),  # little of it was found then, too
-        ((90, 9), (80, 10), (0.8, 0.3), True, ("LV",)),  # and it is late
-        ((90, 40), (80, 45), (0.05, 0.7), False, ("RV",)),  # as much, elsewhere
-        ((90, 40), (500, 45), (0.05, 0.7), False, ()),  # what was found then was no RV
-        ((0, 0), (80, 45), (0.0, 0.0), False, ("RV", "LV")),
+        ((90, 40), (80, 45), (0.8, 0.7), (0.8, 0.6), True, ()),
+        ((90, 9), (80, 45), (0.8, 0.3), (0.8, 0.6), False, ("LV",)),
+        ((90, 9), (80, 20), (0.8, 0.3), (0.8, 0.6), False, ()),  # little of it was found then, too
+        ((90, 9), (80, 10), (0.8, 0.3), (0.8, 0.6), True, ("LV",)),  # and it is late
+        ((90, 40), (80, 45), (0.05, 0.7), (0.8, 0.6), False, ("RV",)),  # as much, elsewhere
+        ((90, 40), (80, 45), (0.05, 0.7), (0.3, 0.6), False, ()),  # and nobody knew then where RV lies
+        ((90, 40), (500, 45), (0.05, 0.7), (0.8, 0.6), False, ()),  # what was found then was no RV
+        ((0, 0), (80, 45), (0.0, 0.0), (0.8, 0.6), False, ("RV", "LV")),
     ],
 )
-def test_what_is_lost(now, then, agreement, late, lost):
+def test_what_is_lost(now, then, agreement, fit, late, lost):
     watch = Watch(setup=None, folder=None, last=None)
     vars(watch)["labelled"] = HELD
     seen = {name: dict(zip(HELD, values, strict=True)) for name, values in (("now", now), ("then", then))}
-    seen["agreement"] = dict(zip(HELD, agreement, strict=True))
+    seen |= {"agreement": dict(zip(HELD, agreement, strict=True)), "fit": dict(zip(HELD, fit, strict=True))}
     assert watch.judge(seen, late=late) == lost

@@ -5,7 +5,8 @@ learnt that it is not there. When the phase on labels alone ends, the state is k
 of a few unlabelled cases. At every check of the run the same cases are predicted again. An object is lost if
 
     now < 1/4 min(then, labelled)          far less of it is found than then, and than labelled cases hold; or
-    Dice(now, then) < 0.1                  it lies elsewhere now, and then about as much was found as they hold; or
+    Dice(now, then) < 0.1                  it lies elsewhere now, then about as much was found as they hold, and the network
+                                           knew it then: Dice of labelled cases at least 0.5; or
     now, then < 1/4 labelled               after half of the run it still is not found
 
 by voxels to a case. Then the run begins again where the phase ended, and that phase lasts to its end: it becomes the run on
@@ -18,6 +19,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ from coranet.ops.confusion import dice_from_counts, overlap_counts
 KEPT = "labels.pt"
 """The state after the phase on labels alone, while it may be needed."""
 STORY = "watch.json"
-FEWER, ELSEWHERE = 0.25, 0.1
+FEWER, ELSEWHERE, KNOWN = 0.25, 0.1, 0.5
 CASES, WINDOWS = 8, 64
 """That are predicted at most, but for two cases at least."""
 
@@ -66,20 +68,25 @@ class Watch:
 
     def begin(self, state: State) -> None:
         """Keep what there is to go back to, and what is said now."""
-        state.write_whole(KEPT, {"said": [said.to("cpu", torch.uint8) for said in self.predict()]})
+        said = [one.to("cpu", torch.uint8) for one in self.predict()]
+        state.write_whole(KEPT, {"said": said, "fit": self.fit()})
 
     def look(self, done: int) -> tuple[str, ...]:
         """The objects that are lost after so many steps; all that was seen is written down."""
         if not (self.folder / KEPT).exists():  # a folder that was copied without it: there is nothing to go back to
             return ()
         needs = {"said": list}
-        kept = checkpoint.load(self.folder / KEPT, torch.device("cpu"), needs, run=self.setup.run.identity)["said"]
-        before, now = ([said.long().to(self.setup.device) for said in each] for each in (kept, self.predict()))
+        kept = checkpoint.load(self.folder / KEPT, torch.device("cpu"), needs, run=self.setup.run.identity)
+        said = kept["said"], self.predict()
+        before, now = ([one.long().to(self.setup.device) for one in each] for each in said)
         counts = torch.stack([overlap_counts(a, b, self.classes) for a, b in zip(now, before, strict=True)]).sum(dim=0)
         seen = {
             "now": self.named(self.held(now)),
             "then": self.named(self.held(before)),
             "agreement": self.named(dice_from_counts(counts).nan_to_num(1.0)),
+            "fit": kept.get(
+                "fit", dict.fromkeys(self.labelled, 1.0)
+            ),  # a run that was begun with an earlier version has none
         }
         lost = self.judge(seen, late=2 * done >= self.setup.run.train.steps)
         looks = [look for look in self.story().get("looks", []) if look["step"] < done]
@@ -92,7 +99,8 @@ class Watch:
         for name, held in self.labelled.items():
             now, then = seen["now"][name], seen["then"][name]
             gone = now < FEWER * min(then, held)
-            moved = seen["agreement"][name] < ELSEWHERE and held / 2 <= then <= 2 * held
+            known = seen["fit"][name] >= KNOWN and held / 2 <= then <= 2 * held
+            moved = known and seen["agreement"][name] < ELSEWHERE
             if gone or moved or (late and max(now, then) < FEWER * held):
                 lost.append(name)
         return tuple(lost)
@@ -171,6 +179,14 @@ class Watch:
             for row, number in enumerate(index.tolist()):
                 parts.append(label[row][tuple(slice(n) for n in self.pool.images[number].shape[1:])])
         return parts
+
+    def fit(self) -> dict[str, float]:
+        """Dice of each object in some labelled cases that are drawn wholly; 0 where there are none."""
+        pool, classes = self.setup.labelled, self.setup.run.data.classes
+        whole = [case for case in dict.fromkeys(pool.cases) if self._is_whole(case)][: len(self.cases)]
+        found = self.predictor.dice(pool.of_cases(whole), classes) if whole else {}
+        dice = {name: found.get(name, 0.0) for name in self.labelled}
+        return {name: 0.0 if isnan(value) else round(value, 4) for name, value in dice.items()}
 
     def held(self, said: Sequence[Tensor]) -> Tensor:
         """Voxels of each class to a case."""

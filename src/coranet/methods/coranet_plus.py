@@ -1,10 +1,10 @@
 """CoraNet for today: conservative and radical heads, one joint step, an averaged teacher and strong views.
 
 What is CoraNet's (Shi et al., IEEE TMI 2021): two heads of opposite costs say how certain each pixel of an unlabelled image
-is (`uncertainty/crm.py`); what is certain is learnt from pseudo-labels, the rest by consistency with a teacher. What is new:
-a pixel is certain by degrees, all is learnt in one step, everything is said by the averaged teacher F' of the image as it is,
-and learnt by the student F from a strong view v of it, at other contrasts and with a box of another image (FixMatch, Sohn et
-al., NeurIPS 2020; mixing and Dice as in UniMatch, Yang et al., CVPR 2023):
+is (`uncertainty/crm.py`). What is certain is learnt from pseudo-labels, the rest by consistency with a teacher. What is new:
+a pixel is certain by degrees, and all is learnt in one step. The averaged teacher F' speaks of the image as it is. The
+student F learns it from a strong view v, at other contrasts and with a box of another image (FixMatch, Sohn et al., NeurIPS
+2020; mixing and Dice as in UniMatch, Yang et al., CVPR 2023):
 
     q = F'(x),   ŷ = argmax_k q_k,   w = 1 - max_k |p'_rad - p'_con|
     L = L_crm(x_l) + r [λ_c (CE_w(F(v x), v ŷ) + D_w(F(v x), v ŷ)) + λ_u mean (1 - v w) ‖F(v x) - v q‖²]
