@@ -195,6 +195,24 @@ def test_a_share_that_is_a_tensor_averages_alike():
         torch.testing.assert_close(one, two)
 
 
+@pytest.mark.parametrize(("finds", "expected"), [("nothing", 0.0), ("all", 1.0)])
+def test_what_it_teaches_itself_counts_by_what_it_knows_of_labels(plain, monkeypatch, finds, expected):
+    method = CoraNetPlus(**STILL, dice=0.5, ramp=0.0)
+    nets, batch = built(method)
+    label = batch.labelled.label if finds == "all" else torch.zeros_like(batch.labelled.label)
+    sure = torch.nn.functional.one_hot(label, 3).movedim(-1, 1).double() * 100
+    honest = method.labelled_loss
+
+    def labelled_loss(self, nets, batch, at):
+        terms = honest(nets, batch, at)
+        return replace(terms, values=terms.values | method.supervised_terms(sure, batch.labelled))
+
+    monkeypatch.setattr(CoraNetPlus, "labelled_loss", labelled_loss)
+    weights = method.loss(nets, batch, tiny.at("joint", 20)).weights
+    assert float(weights["certain"]) == pytest.approx(expected, abs=1e-3)
+    assert CoraNetPlus().trust(None, 3) == 1  # where no Dice is learnt
+
+
 def test_what_cannot_be_is_refused():
     for wrong in ({"views": 0}, {"warm_up": 2.0}, {"prior": 1.0}, {"prior": 0.0}):
         with pytest.raises(InputError):

@@ -7,12 +7,13 @@ student F learns it from a strong view v, at other contrasts and with a box of a
 2020; mixing and Dice as in UniMatch, Yang et al., CVPR 2023):
 
     q = F'(x),   ŷ = argmax_k q_k,   w = 1 - max_k |p'_rad - p'_con|
-    L = L_crm(x_l) + r [λ_c (CE_w(F(v x), v ŷ) + D_w(F(v x), v ŷ)) + λ_u mean (1 - v w) ‖F(v x) - v q‖²]
+    L = L_crm(x_l) + r t [λ_c (CE_w(F(v x), v ŷ) + D_w(F(v x), v ŷ)) + λ_u mean (1 - v w) ‖F(v x) - v q‖²]
     F' ← β F' + (1 - β) F,   β from 0.99 to 0.999 over the run, but never over more than a sixth of its T steps: β ≤ 1 - 6/T
 
 L_crm are the losses of all three heads on labels, r is a ramp after a warm-up on labels alone, D is Dice over pixels that
-weigh w. Labels, weights and targets are cut like images. F' predicts. The two heads begin at a small share of each object:
-else the conservative one says nothing for long. docs/development.md has what else was tried, and dropped.
+weigh w. What a network teaches itself counts by what it knows of labels: t = 1 - D K / (K - 1) of the step's labelled images
+is 0 for one that finds no object. Labels, weights and targets are cut like images. F' predicts. The two heads begin at a
+small share of each object: else the conservative one says nothing for long. docs/development.md has what else was tried.
 """
 
 from __future__ import annotations
@@ -144,13 +145,19 @@ class CoraNetPlus(Method):
         student, guide = body_of(nets), self.guide(body_of(nets, "teacher"), sample)
         images, guides = zip(*(self.strong(sample, guide) for _ in range(self.views)), strict=True)
         logits = student(torch.cat(images), ("main",))["main"].chunk(self.views)
-        ramp = gaussian_ramp(at.phase_step, self.ramp * at.phase_steps)
+        ramp = self.trust(crm, guide.target.shape[1]) * gaussian_ramp(at.phase_step, self.ramp * at.phase_steps)
         parts = [self.taught(said, by) for said, by in zip(logits, guides, strict=True)]
         return Terms(
             values={**crm.values, **{name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}},
             weights={"certain": self.weights[0] * ramp, "uncertain": self.weights[1] * ramp},
             measures={"uncertain_share": share(1 - guide.weight, sample.valid)},
         )
+
+    def trust(self, crm: Terms, classes: int) -> float | Tensor:
+        """t, from 0 for a network that finds no object of K classes on labels to 1; 1 where no Dice is learnt."""
+        if not self.dice:
+            return 1.0
+        return (1 - crm.values["dice"].detach() / self.dice * classes / (classes - 1)).clamp(min=0)
 
     @torch.no_grad()
     def guide(self, teacher: Body, sample: Sample) -> Guide:
