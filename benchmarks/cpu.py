@@ -26,7 +26,6 @@ from work import Steps, last_phase, make_store, make_trainer, milliseconds
 
 from coranet.engine.listeners.film import Film
 from coranet.engine.run import Accel
-from coranet.engine.step import progress
 from coranet.engine.trainer import Trainer
 from coranet.feed.augmentation import Augment
 from coranet.feed.windows import Slices
@@ -53,7 +52,7 @@ class PlainLoop:
         )
         self.optimizer = torch.optim.Adam(self.nets["student"].parameters(), run.optim.lr, run.optim.betas)
         self.trainer, self.step = trainer, stretch.start
-        self.at = progress(stretch.start, run.train.steps, trainer.setup.epoch, stretch, CPU)
+        self.at = trainer.setup.progress(stretch.start, stretch)
 
     def __call__(self) -> None:
         """One step."""

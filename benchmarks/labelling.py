@@ -53,7 +53,9 @@ def learn(source: Source, split: Split, folder: Path, seed: int, arguments: argp
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
         split.write(folder / "split.json")
-        options = Options(method=arguments.method, steps=arguments.steps, seed=seed, dims=arguments.dims)
+        options = Options(
+            preset=arguments.preset, method=arguments.method, steps=arguments.steps, seed=seed, dims=arguments.dims
+        )
         where = replace(options, split=folder / "split.json", cache=arguments.out / "cache", device=arguments.device)
         begun = (folder / "run/run.json").exists()
         train(source.data, folder / "run", replace(where, threads=arguments.threads), resume=begun)

@@ -66,6 +66,7 @@ def measure(source: Source, seed: int, asked: argparse.Namespace) -> list[dict[s
     place.mkdir(parents=True, exist_ok=True)
     source.split.write(place / "split.json")
     options = Options(
+        preset=asked.preset,
         method=asked.method,
         steps=asked.steps,
         seed=seed,

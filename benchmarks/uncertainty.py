@@ -31,6 +31,7 @@ from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import versions
 from coranet.evaluation import evaluate, evaluate_calibration
 from coranet.evaluation.foresight import foresee
+from coranet.methods import DEFAULT
 from coranet.metrics import by_patient, compare, summarise
 from coranet.paper.laid_scans import lay_out
 from coranet.paper.sets import SETS, split_of
@@ -102,7 +103,12 @@ def measure(source: Source, seed: int, arguments: argparse.Namespace) -> dict[st
     source.split.write(folder / "split.json")
     device, cache = find_device(arguments.device), arguments.out / "cache"
     options = Options(
-        method=arguments.method, steps=arguments.steps, seed=seed, dims=arguments.dims, split=folder / "split.json"
+        preset=arguments.preset,
+        method=arguments.method,
+        steps=arguments.steps,
+        seed=seed,
+        dims=arguments.dims,
+        split=folder / "split.json",
     )
     where = replace(options, device=arguments.device, cache=cache, threads=arguments.threads)
     run = train(source.data, folder / "run", where, resume=(folder / "run/run.json").exists(), say=print)
@@ -166,7 +172,8 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     """What both studies of uncertainty are told."""
     parser.add_argument("sets", nargs="+", help="phantom, or NAME=DATA,SPLIT")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--method", default="coranet:repaired")
+    parser.add_argument("--method", default=DEFAULT)
+    parser.add_argument("--preset", default="auto", help="quick coarsens large scans, so that a CPU can do it")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--dims", type=int, choices=(2, 3), default=2)
     parser.add_argument("--labelled", type=int, help="use the first so many labels of a split")

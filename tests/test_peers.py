@@ -29,7 +29,13 @@ def ended(epochs=100.0):
     """A step at which every weight has grown up."""
     one = torch.tensor
     return Progress(
-        step=one(99.0), steps=100, phase="selftrain", phase_step=one(99.0), phase_steps=100, epoch=one(epochs)
+        step=one(99.0),
+        steps=100,
+        phase="selftrain",
+        phase_step=one(99.0),
+        phase_steps=100,
+        epoch=one(epochs),
+        passes=one(99.0),
     )
 
 

@@ -54,7 +54,7 @@ def with_unlabelled(one, image):
 
 
 def at(phase, step=5, steps=20):
-    return progress(step, steps, 4, Stretch(Phase(name=phase, epochs=1), 0, steps, None), torch.device("cpu"))
+    return progress(step, steps, 4, 4, Stretch(Phase(name=phase, epochs=1), 0, steps, None), torch.device("cpu"))
 
 
 __all__ = ["at", "backward", "batch", "make_net", "sample", "with_unlabelled"]

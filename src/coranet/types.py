@@ -66,6 +66,8 @@ class Progress:
     phase_steps: int
     epoch: Tensor
     """Epochs done in this phase: `phase_step` over the steps an epoch has."""
+    passes: Tensor
+    """How often each labelled image has been seen so far, over all phases."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from coranet.methods import coranet_plus
 from coranet.methods.coranet import CoraNet
 from coranet.methods.coranet_plus import CoraNetPlus, Guide
 from coranet.ops.teacher import follow
-from coranet.types import Batch, Regions, Sample
+from coranet.types import Batch, Regions, Sample, Terms
 from coranet.uncertainty import CRM, Softmax
 from tests import tiny
 
@@ -83,7 +83,7 @@ def test_the_loss_is_that_of_its_equations(plain, classes, dims, region, views):
 
 
 def test_weights_grow_after_a_warm_up_on_labels(plain):
-    method = CoraNetPlus(**STILL, ramp=0.5, weights=(2.0, 3.0))
+    method = CoraNetPlus(**STILL, ramp=0.5, weights=(2.0, 3.0), passes=0)
     nets, batch = built(method)
     at = tiny.at("joint", 5)
     terms = method.loss(nets, batch, at)
@@ -197,7 +197,7 @@ def test_a_share_that_is_a_tensor_averages_alike():
 
 @pytest.mark.parametrize(("finds", "expected"), [("nothing", 0.0), ("all", 1.0)])
 def test_what_it_teaches_itself_counts_by_what_it_knows_of_labels(plain, monkeypatch, finds, expected):
-    method = CoraNetPlus(**STILL, dice=0.5, ramp=0.0)
+    method = CoraNetPlus(**STILL, dice=0.5, ramp=0.0, passes=0)
     nets, batch = built(method)
     label = batch.labelled.label if finds == "all" else torch.zeros_like(batch.labelled.label)
     sure = torch.nn.functional.one_hot(label, 3).movedim(-1, 1).double() * 100
@@ -210,10 +210,21 @@ def test_what_it_teaches_itself_counts_by_what_it_knows_of_labels(plain, monkeyp
     monkeypatch.setattr(CoraNetPlus, "labelled_loss", labelled_loss)
     weights = method.loss(nets, batch, tiny.at("joint", 20)).weights
     assert float(weights["certain"]) == pytest.approx(expected, abs=1e-3)
-    assert CoraNetPlus().trust(None, 3) == 1  # where no Dice is learnt
+    assert replace(method, dice=0.0).trust(Terms(values={}), 3, tiny.at("joint")) == 1  # no Dice is learnt
+
+
+@pytest.mark.parametrize(("passes", "expected"), [(0.0, 1.0), (2.5, 1.0), (5.0, 1.0), (10.0, 0.5), (50.0, 0.1)])
+def test_and_by_how_often_it_has_seen_them(plain, passes, expected):
+    method = CoraNetPlus(**STILL, ramp=0.0, passes=passes)
+    nets, batch = built(method)
+    at = tiny.at("joint", 20)
+    assert float(at.passes) == 5
+    weights = method.loss(nets, batch, at).weights
+    assert float(weights["certain"]) == pytest.approx(expected)
+    assert float(weights["uncertain"]) == pytest.approx(expected)
 
 
 def test_what_cannot_be_is_refused():
-    for wrong in ({"views": 0}, {"warm_up": 2.0}, {"prior": 1.0}, {"prior": 0.0}):
+    for wrong in ({"views": 0}, {"warm_up": 2.0}, {"prior": 1.0}, {"prior": 0.0}, {"passes": -1}):
         with pytest.raises(InputError):
             CoraNetPlus(**wrong)

@@ -49,8 +49,16 @@ SHARED = {
 ONE_VIEW = RepairedCoraNet(**SHARED, refresh_every=2.0)
 AS_RELEASED = ReleasedCoraNet(**SHARED, refresh_every=2.0)
 PLUS = {"soft": False, "region": "crm", "views": 2, "prior": None, "predicts": "teacher", "turn": 50, "teachers": 1}
-PLUS |= {"labels": "main", "band": None, "candidates": 0.0, "boxes": "random", "wait": 0.0, "beta_end": None}
-AS_PLUS = CoraNetPlus(region="crm", views=2, prior=None, beta_end=0.99)
+PLUS |= {
+    "labels": "main",
+    "band": None,
+    "candidates": 0.0,
+    "boxes": "random",
+    "wait": 0.0,
+    "beta_end": None,
+    "warm_up": 0.15,
+}
+AS_PLUS = CoraNetPlus(region="crm", views=2, prior=None, beta_end=0.99, passes=0.0)
 OFF = {"self_training": False, "mean_teacher": False}
 
 
@@ -73,6 +81,8 @@ def read(kind, fields):
         ("coranet:released", RELEASED | OFF, AS_RELEASED.on_labels_alone()),
         ("coranet:plus", PLUS, AS_PLUS),
         ("coranet:plus", PLUS | {"soft": True}, replace(AS_PLUS, region="soft")),
+        ("coranet:plus", PLUS | {"passes": 25.0}, replace(AS_PLUS, passes=25.0)),
+        ("coranet:plus", {"views": 2}, CoraNetPlus(views=2)),
     ],
 )
 def test_a_run_from_before_is_read_as_what_it_was(kind, fields, expected):

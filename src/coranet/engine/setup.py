@@ -111,7 +111,7 @@ class Setup:
 
     def progress(self, step: int, stretch: Stretch) -> Progress:
         """Where a step stands."""
-        return progress(step, self.run.train.steps, self.epoch, stretch, self.device)
+        return progress(step, self.run.train.steps, self.epoch, self.batches.epoch[0], stretch, self.device)
 
     def memory(self) -> AbstractContextManager[None]:
         """For steps: where it does not suffice, a person is told what to lower."""

@@ -19,7 +19,9 @@ from coranet.methods import Method
 from coranet.types import Batch, Nets, Progress, Terms, Update
 
 
-def progress(step: int, steps: int, epoch: int, stretch: Stretch, device: torch.device) -> Progress:
+def progress(
+    step: int, steps: int, epoch: int, labelled_epoch: int, stretch: Stretch, device: torch.device
+) -> Progress:
     """Where a step stands, as tensors on the device."""
 
     def number(value: float) -> Tensor:
@@ -33,6 +35,7 @@ def progress(step: int, steps: int, epoch: int, stretch: Stretch, device: torch.
         phase_step=number(inside),
         phase_steps=stretch.stop - stretch.start,
         epoch=number(inside / epoch),
+        passes=number(step / labelled_epoch),
     )
 
 

@@ -11,9 +11,10 @@ student F learns it from a strong view v, at other contrasts and with a box of a
     F' ← β F' + (1 - β) F,   β from 0.99 to 0.999 over the run, but never over more than a sixth of its T steps: β ≤ 1 - 6/T
 
 L_crm are the losses of all three heads on labels, r is a ramp after a warm-up on labels alone, D is Dice over pixels that
-weigh w. What a network teaches itself counts by what it knows of labels: t = 1 - D K / (K - 1) of the step's labelled images
-is 0 for one that finds no object. Labels, weights and targets are cut like images. F' predicts. The two heads begin at a
-small share of each object: else the conservative one says nothing for long. docs/development.md has what else was tried.
+weigh w. What a network teaches itself counts by what it knows of labels: t = (1 - D K / (K - 1)) min(1, n / 25) is 0 if it
+finds no object in the step's labelled images, and small while it has seen them n < 25 times. Labels, weights and targets
+are cut like images. F' predicts. The two heads begin at a small share of each object: else the conservative one says
+nothing for long. docs/development.md has what else was tried.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ class CoraNetPlus(Method):
     """Share of the run on labels alone."""
     ramp: float = 0.3
     """Share of what follows over which the weights grow."""
+    passes: float = 25.0
+    """How often each labelled image is seen before what the network teaches itself counts wholly; 0 begins so."""
     beta: float = 0.99
     """How slowly the teacher follows."""
     beta_end: float = 0.999
@@ -89,6 +92,8 @@ class CoraNetPlus(Method):
     def __post_init__(self) -> None:
         if not 0 <= self.warm_up <= 1 or (self.prior is not None and not 0 < self.prior < 1):
             raise InputError(f"warm_up and prior are shares between 0 and 1, not {self.warm_up} and {self.prior}.")
+        if self.passes < 0:
+            raise InputError(f"passes is at least 0, not {self.passes}.")
         if self.views < 1:
             raise InputError(f"views is at least 1, not {self.views}.")
 
@@ -145,7 +150,8 @@ class CoraNetPlus(Method):
         student, guide = body_of(nets), self.guide(body_of(nets, "teacher"), sample)
         images, guides = zip(*(self.strong(sample, guide) for _ in range(self.views)), strict=True)
         logits = student(torch.cat(images), ("main",))["main"].chunk(self.views)
-        ramp = self.trust(crm, guide.target.shape[1]) * gaussian_ramp(at.phase_step, self.ramp * at.phase_steps)
+        trust = self.trust(crm, guide.target.shape[1], at)
+        ramp = trust * gaussian_ramp(at.phase_step, self.ramp * at.phase_steps)
         parts = [self.taught(said, by) for said, by in zip(logits, guides, strict=True)]
         return Terms(
             values={**crm.values, **{name: torch.stack([part[name] for part in parts]).mean() for name in parts[0]}},
@@ -153,11 +159,12 @@ class CoraNetPlus(Method):
             measures={"uncertain_share": share(1 - guide.weight, sample.valid)},
         )
 
-    def trust(self, crm: Terms, classes: int) -> float | Tensor:
-        """t, from 0 for a network that finds no object of K classes on labels to 1; 1 where no Dice is learnt."""
+    def trust(self, crm: Terms, classes: int, at: Progress) -> Tensor:
+        """t, from 0 for a network that finds no object of K classes on labels, where Dice is learnt, to 1."""
+        seen = (at.passes / self.passes).clamp(max=1) if self.passes else torch.ones_like(at.passes)
         if not self.dice:
-            return 1.0
-        return (1 - crm.values["dice"].detach() / self.dice * classes / (classes - 1)).clamp(min=0)
+            return seen
+        return seen * (1 - crm.values["dice"].detach() / self.dice * classes / (classes - 1)).clamp(min=0)
 
     @torch.no_grad()
     def guide(self, teacher: Body, sample: Sample) -> Guide:

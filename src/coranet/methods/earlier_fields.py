@@ -63,7 +63,9 @@ def _released(fields: Json, where: str) -> Json:
 
 
 def _plus(fields: Json, where: str) -> Json:
-    """Weights by degrees were a switch, and it had no prior unless one was said."""
+    """Weights by degrees were a switch, it had no prior unless one was said, and it did not count passes."""
+    if "warm_up" in fields:  # a whole run, which says all it had
+        fields.setdefault("passes", 0.0)
     fields.pop("turn", None)
     _fixed(fields, {**TRIED, "predicts": "teacher"}, "coranet:plus", where)
     if fields.get("beta_end", 0.999) is None:

@@ -61,7 +61,7 @@ def step_cost(method: Method) -> StepCost:
         torch.manual_seed(0)
         batch = _batch(method, nets)
         method.begin_phase(nets, phase.name)
-        at = progress(5, 20, 4, Stretch(phase, 0, 20, None), torch.device("cpu"))
+        at = progress(5, 20, 4, 4, Stretch(phase, 0, 20, None), torch.device("cpu"))
         with Counter() as counter:
             for update in method.objectives(phase.name):
                 backward(nets, update, batch, at, Accel())
