@@ -18,6 +18,7 @@ from coranet.files import write_atomically
 from coranet.report.markup import bullets, document, element, picture
 from coranet.report.pictures.paint import UNCERTAIN, colour_of
 from coranet.report.pictures.thumbnails import UprightSlice, choose_slice, part, whole
+from coranet.report.pictures.upright import SIDES
 
 PAGE = "cases.html"
 PICTURED = 100
@@ -34,10 +35,8 @@ body { max-width: 72rem; }
 @media (max-width: 50rem) { .case { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
 </style>"""
 _ABOUT = (
-    "Lines are the edges of what was predicted. Red is uncertain. "
-    "Pictures are as a radiologist holds them: the patient's right is on the left, front or up is upwards; seen from the "
-    "side, front is on the left. Of each case: the slice with most of the prediction, the part about it, and the slice with "
-    "most that is uncertain."
+    f"Lines are the edges of what was predicted. Red is uncertain. {SIDES} Of each case: the slice with most of the "
+    "prediction, the part about it, and the slice with most that is uncertain."
 )
 
 
@@ -130,6 +129,6 @@ def _map(file: Path, scan: Volume) -> np.ndarray[tuple[int, ...], np.dtype[np.ui
 
 
 def _marked(cut: UprightSlice, scan: Volume, region: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> UprightSlice:
-    """With the uncertain region, held as a radiologist does."""
+    """With the uncertain region."""
     here = choose_slice(replace(scan, array=region), None, index=cut.index).image > 0
-    return replace(cut, uncertain=here, radiological=True)
+    return replace(cut, uncertain=here)
