@@ -155,7 +155,7 @@ class RunPlan:
         run = self.preset.run(scans, method)
         if self.heritage:
             run = self.heritage.passed_on(run)
-            self.say(self.heritage.in_words(store))
+            self.say(self.heritage.in_words(store, scans.data.looks))
         return run
 
     def as_asked(self, run: Run, processes: int) -> Run:
