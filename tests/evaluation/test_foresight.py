@@ -66,9 +66,9 @@ def test_without_a_fit_failures_are_counted_alone(folders, capsys):
     found = foresee(predictions, evaluate(predictions, labels))
     assert found is not None
     assert isnan(found.rank_correlation)
-    failed = "Failed (Dice below 0.5, or an object missed)"
-    assert found.in_words() == f"{failed}: 1 of 4 cases, 1 of them among the first 1 of {CASES}."
-    assert replace(found, failures=0).in_words() == f"{failed}: 0 of 4 cases."
+    poor = "Poor (Dice below 0.5, or an object missed)"
+    assert found.in_words() == f"{poor}: 1 of 4 cases, 1 of them among the first 1 of {CASES}."
+    assert replace(found, failures=0).in_words() == f"{poor}: 0 of 4 cases."
     with pytest.raises(SystemExit):
         main(["evaluate", str(predictions), str(labels), "--json"])
     content = json.loads(capsys.readouterr().out)["expected"]
