@@ -1,4 +1,4 @@
-"""Which processes there are: is the one that left a file still at work, and does a child outlive its parent?"""
+"""Processes: is the one that left a file still at work, how is one started, and does it outlive who started it?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,35 @@ import sys
 import threading
 from contextlib import suppress
 from functools import cache
+from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.process import parent_process
 from pathlib import Path
+from types import ModuleType
+
+
+class _FreshProcess(SpawnProcess):
+    """Knows nothing of the program that starts it.
+
+    Python would run a script anew in every process that it starts, up to its `if __name__ == "__main__"`, and cannot do
+    so for one that is read from standard input. Nothing of ours is in that script, so it is out of sight meanwhile.
+    """
+
+    def start(self) -> None:
+        """Begin, with an empty main module."""
+        program = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            super().start()
+        finally:
+            sys.modules["__main__"] = program
+
+
+class _FreshContext(SpawnContext):
+    Process = _FreshProcess
+
+
+FRESH = _FreshContext()
+"""Starts processes from nothing: one that is forked has threads in the middle of something, and cannot use a GPU."""
 
 
 @cache
@@ -59,9 +87,7 @@ def end_with_parent() -> None:
 
 
 def _wait_and_end() -> None:
-    import multiprocessing
-
-    parent = multiprocessing.parent_process()
+    parent = parent_process()
     assert parent is not None, "this process was started by another"
     parent.join()
     os._exit(1)

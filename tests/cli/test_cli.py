@@ -420,6 +420,15 @@ def test_scans_in_which_an_object_is_missing_are_named(capsys, finished, scans, 
     assert (tmp_path / "p/cases.csv").read_text().splitlines()[1].startswith("b,all,")
 
 
+def test_label_maps_from_before_are_named(capsys, finished, scans, tmp_path):
+    words = ("predict", finished, "--out", tmp_path / "p", "--device", "cpu")
+    code, _, err = run(capsys, *words[:2], scans / "imagesTs/phantom_007_0000.nii.gz", *words[2:])
+    assert (code, "from before" in err) == (0, False)
+    code, _, err = run(capsys, *words[:2], scans / "imagesTs/phantom_008_0000.nii.gz", *words[2:])
+    assert code == 0
+    assert "holds label maps from before, which are not in cases.csv: phantom_007. " in err
+
+
 def test_demo(capsys, monkeypatch, tmp_path):
     from coranet.data.datasets.phantom import Phantom
     from coranet.runs import demonstration

@@ -345,6 +345,8 @@ def test_without_unlabelled_cases_it_trains_on_labels_and_says_so(scans, small, 
     heard = []
     out = train(alone, tmp_path / "run", small(), say=heard.append)
     assert any("There are no unlabelled cases: training on labels alone." in line for line in heard)
+    assert any(" labelled a step, " in line for line in heard)
+    assert not any("unlabelled a step" in line for line in heard)
     assert set(records(out)[-1]["terms"]) == {"ce", "dice", "con", "rad"}
 
 

@@ -247,6 +247,20 @@ def test_labels_without_prediction_are_noted(folders: tuple[Path, Path]) -> None
     assert scores.to_json()["notes"] == list(scores.notes)
 
 
+def test_values_that_never_meet_are_no_dice_of_0(tmp_path: Path) -> None:
+    scan(tmp_path / "p" / "a.nii.gz", cube(1, 1))
+    scan(tmp_path / "l" / "a.nii.gz", cube(255, 1))
+    with pytest.raises(InputError, match=r"l: holds the values 255, and the predictions 1\. Number classes alike"):
+        evaluate(tmp_path / "p", tmp_path / "l")
+    (tmp_path / "l" / "dataset.json").write_text(json.dumps({"labels": {"background": 0, "liver": 1, "tumour": 2}}))
+    scan(tmp_path / "l" / "a.nii.gz", cube(2, 1))
+    assert evaluate(tmp_path / "p", tmp_path / "l").mean()["dsc"].mean == 0  # a wrong answer, where both are classes
+    (tmp_path / "l" / "dataset.json").unlink()
+    scan(tmp_path / "p" / "b.nii.gz", cube(1, 1))
+    scan(tmp_path / "l" / "b.nii.gz", cube(1, 5))
+    assert [row.value for row in evaluate(tmp_path / "p", tmp_path / "l").rows] == [1, 2, 1, 2]
+
+
 @pytest.mark.parametrize("home", ["labels", "predictions"])
 def test_where_classes_are_declared(folders: tuple[Path, Path], tmp_path: Path, home: str) -> None:
     predictions, labels = folders

@@ -1,6 +1,7 @@
 """Whether a list of cases, worst first, knew which are bad."""
 
 import json
+from dataclasses import replace
 from math import isnan
 
 import numpy as np
@@ -65,7 +66,9 @@ def test_without_a_fit_failures_are_counted_alone(folders, capsys):
     found = foresee(predictions, evaluate(predictions, labels))
     assert found is not None
     assert isnan(found.rank_correlation)
-    assert found.in_words() == f"Of 1 failures, 1 lie in the first 1 cases of {CASES}."
+    poor = "Poor (Dice below 0.5, or an object missed)"
+    assert found.in_words() == f"{poor}: 1 of 4 cases, 1 of them among the first 1 of {CASES}."
+    assert replace(found, failures=0).in_words() == f"{poor}: 0 of 4 cases."
     with pytest.raises(SystemExit):
         main(["evaluate", str(predictions), str(labels), "--json"])
     content = json.loads(capsys.readouterr().out)["expected"]

@@ -1,6 +1,5 @@
 """One page of predictions: worst first, as a radiologist holds them, and without any other file."""
 
-from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -37,7 +36,7 @@ def pixels(cut):
 
 @pytest.mark.parametrize("axes", AFFINES)
 def test_the_patient_s_right_is_on_the_left_and_front_is_up(axes):
-    shown = pixels(replace(choose_slice(patient(axes), None), radiological=True))
+    shown = pixels(choose_slice(patient(axes), None))
     assert shown[10, 10].mean() > 200
     assert shown[10, -10].mean() < 50
     assert shown[-10, 10].mean() < 50
@@ -57,7 +56,7 @@ def test_what_is_uncertain_is_red_and_edges_stay():
         uncertain=doubt,
     )
     shown = pixels(cut)
-    red, rest = shown[:, :35], shown[60:140, 60:140]
+    red, rest = shown[:, -35:], shown[60:140, 60:140]
     assert (red[..., 0] - red[..., 2]).mean() > 60
     assert abs(rest[..., 0] - rest[..., 2]).mean() < 30
 
@@ -104,6 +103,30 @@ def test_a_scan_that_is_gone_leaves_its_words(predicted):
     assert "data:image" not in text
     with pytest.raises(InputError, match=r"cases\.csv"):
         write_case_page(predicted / PAGE, predicted / "scans", {}, {1: "heart"})
+
+
+def test_without_a_fit_the_page_says_why_a_case_comes_first(predicted):
+    rows = [
+        Quality(case=case, class_name=name, millilitres=0.05) for case in ("bad", "good") for name in ("all", "heart")
+    ]
+    write_qualities(predicted / "p", rows)
+    images = {"bad": source(predicted / "scans/bad_0000.nii.gz")}
+    text = write_case_page(predicted / "p" / PAGE, predicted / "p", images, {1: "heart"}).read_text()
+    assert "What is uncertain is 80 % of what was found" in text  # 4 voxels of 5
+    assert "Nothing stands out." in text  # of the one whose scan is not there
+    assert text.count("heart: 0.05 mL") == 2
+    file = predicted / "p/bad.nii.gz"
+    write(file, np.zeros((20, 20, 3), np.uint8), patient("RAS").geometry)
+    text = write_case_page(predicted / "p" / PAGE, predicted / "p", images, {1: "heart"}).read_text()
+    assert "Nothing was found." in text
+
+
+def test_a_scan_that_states_no_spacing_has_no_millilitres(tmp_path):
+    Image.fromarray(np.arange(400, dtype=np.uint8).reshape(20, 20)).save(tmp_path / "a.png")
+    write_qualities(tmp_path, [Quality(case="a", class_name=name, millilitres=0.852) for name in ("all", "heart")])
+    text = write_case_page(tmp_path / PAGE, tmp_path, {"a": source(tmp_path / "a.png")}, {1: "heart"}).read_text()
+    assert "heart: 852 voxels" in text
+    assert "mL" not in text
 
 
 def test_predict_writes_it_and_report_shows_it(finished, scans, tmp_path, capsys):

@@ -129,17 +129,17 @@ def paint(panel: Panel, limits: Array) -> Array:
     return np.asarray(canvas.buffer_rgba()) / 255
 
 
-def test_x_runs_to_the_right_and_y_upwards() -> None:
+def test_the_patient_s_right_is_on_the_left_and_y_runs_upwards() -> None:
     mask = np.zeros((20, 20), np.uint8)
     mask[14:18, 2:4] = 1  # far along X, near along Y
     whole = np.array([(-0.5, 19.5), (-0.5, 19.5)])
     rows, columns = np.nonzero(reddish(paint(Panel(image=np.zeros((20, 20)), uncertain=mask), whole)))
-    assert (columns.min(), columns.max()) == pytest.approx((140, 180), abs=2)
+    assert (columns.min(), columns.max()) == pytest.approx((20, 60), abs=2)
     assert (rows.min(), rows.max()) == pytest.approx((160, 180), abs=2)
     brightest = np.zeros((20, 20))
     brightest[14:18, 2:4] = 1
     rows, columns = np.nonzero(paint(Panel(image=brightest), whole)[..., 0] > 0.9)
-    assert (columns.mean(), rows.mean()) == pytest.approx((160, 170), abs=3)
+    assert (columns.mean(), rows.mean()) == pytest.approx((40, 170), abs=3)
 
 
 @pytest.mark.parametrize("name", ["filled", "outlined", "truth"])
@@ -149,8 +149,8 @@ def test_an_edge_runs_round_each_class_even_at_the_border(name: str) -> None:
     maps: dict[str, Any] = {name: labels}
     pixels = paint(Panel(image=np.zeros((20, 20)), **maps), np.array([(-2.0, 19.5), (-2.0, 21.5)]))
     first, second = ("#FFFFFF",) * 2 if name == "truth" else COLOURS[:2]
-    assert close_to(pixels[:, :25], first, 0.2).any()
-    assert close_to(pixels[:, 100:], second, 0.2).any()
+    assert close_to(pixels[:, 175:], first, 0.2).any()
+    assert close_to(pixels[:, :100], second, 0.2).any()
     assert reddish(pixels).sum() == 0
 
 

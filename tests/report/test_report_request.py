@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import re
 import shutil
@@ -143,8 +144,10 @@ def test_predictions_without_labels_are_shown_all_the_same(data: Path) -> None:
     shutil.rmtree(data / "labelsTs")
     (data / "cora" / "scores.csv").unlink()
     page, _ = report_on(ReportRequest(folders=(data / "cora",)))
-    caption = re.findall(r"<figcaption>(.*?)</figcaption>", page.read_text())[0]
+    caption, film, *_ = re.findall(r"<figcaption>(.*?)</figcaption>", page.read_text())
     assert caption.startswith("Some of the cases.")
+    assert "right is on the left" in html.unescape(caption)
+    assert "(case b, slice 3)" in film  # which is kept as 2: pages count from 1
     assert "edge of the truth" not in caption
     assert "comparison" in pictures(page)
 

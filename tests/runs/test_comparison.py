@@ -255,7 +255,7 @@ class Pretended(threading.Thread):
 
 
 def test_processes_are_started_some_at_a_time_and_their_errors_gathered(tmp_path, monkeypatch):
-    monkeypatch.setattr(jobs.multiprocessing, "get_context", lambda kind: SimpleNamespace(Process=Pretended))
+    monkeypatch.setattr(jobs, "FRESH", SimpleNamespace(Process=Pretended))
     monkeypatch.setattr(jobs.multiprocessing.connection, "wait", lambda sentinels, timeout: time.sleep(0.005))
     rows = ("good", "raises", "killed", "fine")
     made = comparison.Compare(data=tmp_path, out=tmp_path, rows=rows, seeds=2, options=None, exam=None)

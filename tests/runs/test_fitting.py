@@ -71,7 +71,9 @@ def test_a_broken_fit_is_made_anew(finished, scans, cache, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         main([str(word) for word in words])
     assert stop.value.code == 0
-    assert "Dice of 3 cases that were not trained on" in capsys.readouterr().out  # both folds, and the validation case
+    said = capsys.readouterr()
+    assert "Dice of 3 cases that were not trained on" in said.out  # both folds, and the validation case
+    assert "WARNING: with 2 of the run's 12 steps a fold knows less than the run" in said.err
     assert Trained.load(run, CPU).fitted is not None
 
 

@@ -140,6 +140,13 @@ def test_what_was_set_aside_is_no_label(scans, cache, corrections):
     assert free in run.split.unlabelled
 
 
+def test_a_label_without_a_note_is_taken_packed_or_not(corrections):
+    folder, free, _ = corrections
+    (folder / "labelsTr" / f"{free}.json").unlink()
+    (folder / "labelsTr" / f"{free}.nii.gz").rename(folder / "labelsTr" / f"{free}.nii")
+    assert read_corrections(folder)[free].status == "corrected"
+
+
 def test_patients_who_are_watched_stay_so_and_those_for_test_leave_it():
     split = Split(labelled=("a",), unlabelled=("b", "c"), val=("v_ED",), test=("t_ED", "t_ES", "u"))
     patients = {"a": "a", "b": "b", "c": "c", "v_ED": "v", "v_ES": "v", "t_ED": "t", "t_ES": "t", "u": "u"}
@@ -156,7 +163,7 @@ def test_patients_who_are_watched_stay_so_and_those_for_test_leave_it():
             lambda labels: (labels / "stranger.json").write_text('{"status": "corrected", "images": [3]}'),
             "does not name",
         ),
-        (lambda labels: [file.unlink() for file in labels.iterdir()], "holds no label"),
+        (lambda labels: [file.unlink() for file in labels.iterdir()], r"holds no label.*<case>\.nii\.gz"),
     ],
 )
 def test_a_folder_that_cannot_be_used_is_named(scans, cache, corrections, spoil, sentence):

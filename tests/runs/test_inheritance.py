@@ -119,3 +119,16 @@ def test_scans_with_other_classes_are_refused_by_name(bare, first, tmp_path):
         InputError, match=r"was trained on 1 channels and the classes background, RV, Myo, LV, and these"
     ):
         make_run(scans, bare(first), CPU)
+
+
+def test_scans_of_another_kind_are_not_taken_in_silently(bare, first, tmp_path):
+    said = []
+    scans = write_folder(tmp_path / "scans", Phantom(shape=(32, 32, 3)), seed=6, labelled=2, unlabelled=2, test=0)
+    make_run(scans, bare(first), CPU, say=said.append)
+    assert not any("WARNING" in line for line in said)
+    for image in (scans / "imagesTr").iterdir():
+        volume = nifti.read(image)
+        volume.array[:2] = 10_000  # beside this all else is one grey
+        nifti.write(image, volume.array, volume.geometry)
+    make_run(scans, bare(first), CPU, say=said.append)
+    assert any("WARNING: 4 of 4 of these scans look unlike those it was trained on" in line for line in said)

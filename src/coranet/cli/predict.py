@@ -115,7 +115,7 @@ class PredictVerb:
         from coranet.data.case_journal import CaseJournal
         from coranet.data.shards import sharing
         from coranet.engine.prediction.scan_list import list_scans
-        from coranet.runs.triage import judge_predictions, worst
+        from coranet.runs.triage import from_before, judge_predictions, worst
 
         folders = (self.run, self.scans, *self.more)
         runs, scans = folders[:-1], folders[-1]
@@ -148,7 +148,7 @@ class PredictVerb:
             if self.page:
                 self._write_page(cases, trained.classes)
         say(f"Predicted {many}: {self.out}")
-        for sentence in worst(rows, found):
+        for sentence in (*worst(rows, found), *from_before(self.out, [case.name for case in cases])):
             say(sentence)
         return _end(cases, refused)
 

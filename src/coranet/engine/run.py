@@ -174,12 +174,12 @@ class Run:
         if any(n < 1 or n % multiple for n in size):
             raise InputError(
                 f"{self.net.body} of {self.net.levels} levels takes windows whose sides are multiples of {multiple}, "
-                f"not {' x '.join(map(str, size))}. Change --patch, or net.levels."
+                f"not {' x '.join(map(str, size))}. Change --patch, or --set net.levels=N."
             )
         if all(n == multiple for n in size):
             raise InputError(
                 f"Windows of {' x '.join(map(str, size))} shrink to one voxel in {self.net.body} of {self.net.levels} "
-                "levels, which leaves nothing to normalise. Widen --patch, or lower net.levels."
+                "levels, which leaves nothing to normalise. Widen --patch, or lower --set net.levels={self.net.levels}."
             )
         if self.data.window.stride is not None:
             check_stride(self.data.window.stride, size)

@@ -103,7 +103,7 @@ def pair_up(predictions: Path, labels: Path) -> Pairs:
     A file `<case>_<anything>` beside a prediction `<case>` is a map of that case, unless it has a label of its own.
 
     Raises:
-        InputError: nothing to score, or a prediction has no label.
+        InputError: nothing to score, a prediction has no label, or they number their classes otherwise.
     """
     predicted, labelled = _cases(predictions), _cases(labels)
     if predictions.is_file() and labels.is_file():
@@ -112,7 +112,11 @@ def pair_up(predictions: Path, labels: Path) -> Pairs:
     _check_cases(predicted, labelled, predictions, labels)
     classes, ignore = declared_classes(predictions, labels) or (None, None)
     if classes is None:
-        classes = classes_that_occur(file for case in predicted for file in (predicted[case], labelled[case]))
+        said, drawn = (classes_that_occur(files[case] for case in predicted) for files in (predicted, labelled))
+        if said and drawn and not said.keys() & drawn.keys():  # every Dice would be 0, and nobody would know why
+            message = f"holds the values {', '.join(drawn.values())}, and the predictions {', '.join(said.values())}"
+            raise FileError(labels, message, "Number classes alike; or name all of them in a dataset.json beside it")
+        classes = dict(sorted({**said, **drawn}.items()))
     return Pairs(predicted=predicted, labelled=labelled, classes=classes, ignore=ignore)
 
 

@@ -41,7 +41,8 @@ class Foresight:
 
     def in_words(self) -> str:
         """For a person."""
-        said = [f"Of {self.failures} failures, {self.failures_first} lie in the first {self.first} cases of {CASES}."]
+        among = f", {self.failures_first} of them among the first {self.first} of {CASES}" if self.failures else ""
+        said = [f"Poor (Dice below {FAILED}, or an object missed): {self.failures} of {self.cases} cases{among}."]
         if not isnan(self.rank_correlation):
             said.insert(0, f"Expected Dice ranks {self.cases} cases with a correlation of {self.rank_correlation:.2f}.")
         if not isnan(self.off):

@@ -9,6 +9,7 @@ from math import isnan
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coranet.data.datasets.names import scans, stem
 from coranet.data.readers import Source, Volume, label_source, source
@@ -18,6 +19,9 @@ from coranet.files import write_atomically
 from coranet.report.markup import bullets, document, element, picture
 from coranet.report.pictures.paint import UNCERTAIN, colour_of
 from coranet.report.pictures.thumbnails import UprightSlice, choose_slice, part, whole
+from coranet.report.pictures.upright import SIDES
+
+Map = NDArray[np.uint8]
 
 PAGE = "cases.html"
 PICTURED = 100
@@ -34,10 +38,8 @@ body { max-width: 72rem; }
 @media (max-width: 50rem) { .case { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
 </style>"""
 _ABOUT = (
-    "Lines are the edges of what was predicted. Red is uncertain. "
-    "Pictures are as a radiologist holds them: the patient's right is on the left, front or up is upwards; seen from the "
-    "side, front is on the left. Of each case: the slice with most of the prediction, the part about it, and the slice with "
-    "most that is uncertain."
+    f"Lines are the edges of what was predicted. Red is uncertain. {SIDES} Of each case: the slice with most of the "
+    "prediction, the part about it, and the slice with most that is uncertain."
 )
 
 
@@ -94,25 +96,37 @@ def sources_in(folder: Path, cases: Mapping[str, object]) -> dict[str, Source]:
 
 def _case(rows: list[Quality], predictions: Path, image: Source | None) -> str:
     first, *classes = rows
-    lines = [f"{row.class_name}: {row.millilitres:.3g} mL{_expected(row)}" for row in classes]
-    words = [element("h3", first.case), element("p", why(first, classes) or "Nothing stands out."), bullets(lines)]
-    pictures = []
+    reason, lost, pictures, placed = why(first, classes), "", list[str](), True
     if image is not None:
         try:
-            pictures = _pictures(image, predictions, first.case)
+            scan = image.read()
+            label, region = (_map(predictions / f"{first.case}{name}.nii.gz", scan) for name in ("", "_uncertain"))
+            reason, placed, pictures = reason or _doubt(label, region), scan.placed, _pictures(scan, label, region)
         except InputError as error:  # a scan that cannot be read any more leaves its words
-            words.append(element("p", str(error), "quiet"))
-    return f'<div class="case"><div>{"".join(words)}</div>{"".join(pictures)}</div>'
+            lost = element("p", str(error), "quiet")
+    lines = [f"{row.class_name}: {_size(row, placed=placed)}{_expected(row)}" for row in classes]
+    words = f"{element('h3', first.case)}{element('p', reason or 'Nothing stands out.')}{bullets(lines)}{lost}"
+    return f'<div class="case"><div>{words}</div>{"".join(pictures)}</div>'
+
+
+def _doubt(label: Map, region: Map) -> str:
+    """What to say of a case of which nothing else is known: as much of it as is uncertain, which is what ranks it."""
+    found, doubted = np.count_nonzero(label), np.count_nonzero(region)
+    if not found:
+        return "Nothing was found."
+    return f"What is uncertain is {100 * doubted / found:.0f} % of what was found, by volume." if doubted else ""
+
+
+def _size(row: Quality, *, placed: bool) -> str:
+    """Of a scan that states no spacing, and whose voxels count as 1 mm, no millilitres."""
+    return f"{row.millilitres:.3g} mL" if placed else f"{1000 * row.millilitres:,.0f} voxels"
 
 
 def _expected(row: Quality) -> str:
     return "" if isnan(row.expected) else f", expected Dice {row.expected:.2f} ({row.low:.2f} to {row.high:.2f})"
 
 
-def _pictures(image: Source, predictions: Path, case: str) -> list[str]:
-    scan = image.read()
-    label = _map(predictions / f"{case}.nii.gz", scan)
-    region = _map(predictions / f"{case}_uncertain.nii.gz", scan)
+def _pictures(scan: Volume, label: Map, region: Map) -> list[str]:
     cut = _marked(choose_slice(scan, label), scan, region)
     doubt = _marked(choose_slice(scan, label, at=region), scan, region)
     about = part(cut, edges=True)
@@ -122,14 +136,14 @@ def _pictures(image: Source, predictions: Path, case: str) -> list[str]:
     return [picture(*one, kind="jpeg") for one in shown]
 
 
-def _map(file: Path, scan: Volume) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+def _map(file: Path, scan: Volume) -> Map:
     """A map beside a scan; empty where it is not there or does not fit."""
     array = label_source(file).read().array if file.exists() else np.zeros(0, np.uint8)
     fits = array.shape == scan.array.shape
     return np.asarray(array if fits else np.zeros(scan.array.shape, np.uint8), np.uint8)
 
 
-def _marked(cut: UprightSlice, scan: Volume, region: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> UprightSlice:
-    """With the uncertain region, held as a radiologist does."""
+def _marked(cut: UprightSlice, scan: Volume, region: Map) -> UprightSlice:
+    """With the uncertain region."""
     here = choose_slice(replace(scan, array=region), None, index=cut.index).image > 0
-    return replace(cut, uncertain=here, radiological=True)
+    return replace(cut, uncertain=here)

@@ -69,6 +69,11 @@ def calibrate_run(
             f"Training {asked.folds} times, {steps} steps each, without some of the {len(run.split.labelled)} labelled "
             f"cases: {asked.folds * steps / run.train.steps:.2g} times what the run itself took."
         )
+        if steps < run.train.steps:
+            say(
+                f"WARNING: with {steps} of the run's {run.train.steps} steps a fold knows less than the run: the Dice to "
+                "expect of new scans will be too low. Leave --steps out to know it."
+            )
         held = list(look_at(trained.predictor, store, run.split.val, device, run.seed))
         for number, split in enumerate(splits, start=1):
             say(f"Fold {number} of {len(splits)}: without {some(split.val)}.")

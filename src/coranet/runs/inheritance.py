@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn, Self
@@ -13,6 +14,7 @@ from coranet.data.store import Store
 from coranet.engine.codec import decode, kind_of, override
 from coranet.engine.run import Run
 from coranet.errors import InputError
+from coranet.evaluation.oddities import Usual
 from coranet.methods import method_name
 from coranet.methods.one_vs_rest import OneVsRest
 from coranet.nets import MakeNet
@@ -96,13 +98,19 @@ class Heritage:
             run = replace(run, method=old.method.inner if isinstance(old.method, OneVsRest) else old.method)
         return run
 
-    def in_words(self, store: Store) -> str:
-        """What is taken over, for a person to see."""
+    def in_words(self, store: Store, looks: Mapping[str, Sequence[float]]) -> str:
+        """What is taken over, for a person to see; and whether scans that look so are of another kind."""
         old = self.run
         size = " x ".join(map(str, old.data.window.size))
         training = "" if self.fresh else f", windows of {size}, {old.train.steps} steps"
         differs = not self.fresh and store.preparation != old.data.preparation
         caution = " Its scans were prepared otherwise than these, which may cost it much of what it knows." * differs
+        odd = _unlike(looks, old.data.looks)
+        if 2 * sum(odd) > len(odd):
+            caution += (
+                f" WARNING: {sum(odd)} of {len(odd)} of these scans look unlike those it was trained on, and are prepared "
+                "as those were. If they are of another kind, train without --init."
+            )
         return (
             f"Going on as {self.folder} was trained unless an option says otherwise: {kind_of(old.method)}, {old.net.body} "
             f"of {old.net.width} channels{training}.{caution}"
@@ -148,6 +156,13 @@ class Heritage:
         raise InputError(
             f"{option}: the weights of {self.folder} are {what}. Leave the option out, or train without --init."
         )
+
+
+def _unlike(new: Mapping[str, Sequence[float]], old: Mapping[str, Sequence[float]]) -> list[bool]:
+    """Of each new scan, whether it looks otherwise than the old ones do."""
+    usual = Usual(looks=old).looking
+    held = [[usual[name].holds(value) for value in values] for name, values in new.items() if name in usual]
+    return [not all(scan) for scan in zip(*held, strict=True)]
 
 
 def _shapes(run: Run) -> Shapes:

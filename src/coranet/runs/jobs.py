@@ -5,7 +5,6 @@ What was cut off is continued, and a run that fails leaves its error in its fold
 
 from __future__ import annotations
 
-import multiprocessing
 import multiprocessing.connection
 import signal
 import sys
@@ -24,7 +23,7 @@ from coranet.evaluation import evaluate
 from coranet.files import write_atomically
 from coranet.locks import OccupiedError, holding
 from coranet.methods import own_name
-from coranet.processes import end_with_parent
+from coranet.processes import FRESH, end_with_parent
 from coranet.runs.comparison import Compare, Job
 from coranet.runs.exam import Exam
 from coranet.runs.launch import train
@@ -140,13 +139,12 @@ def attempt_together(compare: Compare, jobs: Sequence[Job], most: int, say: Say)
 
     What a process says goes to OUTPUT in its run folder.
     """
-    context = multiprocessing.get_context("spawn")  # a process that has used a GPU cannot be forked
     waiting, running, errors, stops = list(jobs), dict[Job, BaseProcess](), dict[Job, str](), list[int]()
     with stop_requests(stops.append):
         while (waiting or running) and not stops:
             while waiting and len(running) < most:
                 job = waiting.pop(0)
-                running[job] = context.Process(target=_in_process, args=(compare, job), name=str(job))
+                running[job] = FRESH.Process(target=_in_process, args=(compare, job), name=str(job))
                 with deaf_children():
                     running[job].start()
                 say(f"{job.row}, seed {job.seed}: started ({len(waiting)} waiting).")

@@ -155,7 +155,7 @@ class RunPlan:
         run = self.preset.run(scans, method)
         if self.heritage:
             run = self.heritage.passed_on(run)
-            self.say(self.heritage.in_words(store))
+            self.say(self.heritage.in_words(store, scans.data.looks))
         return run
 
     def as_asked(self, run: Run, processes: int) -> Run:
@@ -252,9 +252,10 @@ def _in_words(run: Run, device: torch.device) -> str:
     """What was chosen, for a person to see."""
     size = f"{' x '.join(map(str, run.data.window.size))} {run.data.window.points}"
     labelled, unlabelled = run.train.batch
+    shown = f"{labelled} labelled + {unlabelled} unlabelled" if run.split.unlabelled else f"{labelled} labelled"
     networks = f"{run.method.objects} binary networks: " if isinstance(run.method, OneVsRest) else ""
     return (
         f"{networks}{run.net.body} of {run.net.width} channels and {run.net.levels} levels, windows of {size}, "
-        f"{labelled} labelled + {unlabelled} unlabelled a step, {run.accel.precision} on {device.type}; cases: "
+        f"{shown} a step, {run.accel.precision} on {device.type}; cases: "
         f"{len(run.split.labelled)} labelled, {len(run.split.unlabelled)} unlabelled, {len(run.split.val)} for validation."
     )

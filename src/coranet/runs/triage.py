@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from math import isnan
 from pathlib import Path
 
 from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Data
+from coranet.evaluation.folders import class_maps
 from coranet.evaluation.oddities import Usual
 from coranet.evaluation.quality import CASES, Quality, judge, why, write_qualities
 from coranet.metrics.case_facts import CaseFacts
@@ -42,6 +43,18 @@ def worst(rows: Sequence[Quality], found: Mapping[str, CaseFacts]) -> list[str]:
     if all(isnan(row.expected) for row in rows) and any(map(_has_doubt, found.values())):
         lines.append("How good a case will be is not known yet: coranet calibrate RUN fits it on the labelled cases.")
     return lines
+
+
+def from_before(out: Path, cases: Collection[str]) -> list[str]:
+    """What is to be said of label maps in a folder that are of other scans: who scores it would score them too."""
+    others = [case for case in class_maps(out) if case not in cases]
+    if not others:
+        return []
+    some = ", ".join(others[:NAMED]) + (", ..." if len(others) > NAMED else "")
+    return [
+        f"{out} holds label maps from before, which are not in {CASES}: {some}. If another run made them, move them away: "
+        "coranet evaluate would score them too."
+    ]
 
 
 def _has_doubt(facts: CaseFacts) -> bool:

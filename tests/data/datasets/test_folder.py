@@ -260,6 +260,9 @@ def test_a_path_that_is_no_dataset(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"is empty. Put dataset.json"):
         read_folder(tmp_path / "empty")
+    root = make(tmp_path / "set", V2, "imagesTr/a_0000.nii.gz")
+    with pytest.raises(InputError, match=rf"Give {root}, the folder above, which has one"):
+        read_folder(root / "imagesTr")
     make(tmp_path / "Dataset001_A", V2, "imagesTr/a_0000.nii.gz")
     with pytest.raises(InputError, match=r"is not a folder. Give the folder"):
         read_folder(tmp_path / "Dataset001_A/dataset.json")

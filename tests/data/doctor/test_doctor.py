@@ -24,7 +24,7 @@ from coranet.data.prepare.cases import Preparation
 from coranet.data.prepare.store_builder import build_store
 from coranet.data.problem import Problem, fatal, warning
 from coranet.data.readers import Volume
-from coranet.data.readers.nifti import write
+from coranet.data.readers.nifti import read, write
 from coranet.errors import InputError
 from coranet.geometry import Geometry
 from coranet.report.pictures.overlay import CaseRow, draw_row, write_overlay
@@ -236,10 +236,38 @@ def test_masks_of_0_and_255_are_one_line_however_many_there_are(tmp_path: Path) 
     assert all(file.name in line for file in labels)
 
 
+def test_one_mask_of_0_and_255_among_others_is_of_the_same_class(tmp_path: Path) -> None:
+    root = folder(tmp_path, change=lambda label: (label > 0) * np.uint8(1))
+    about = json.loads((root / "dataset.json").read_text()) | {"labels": {"background": 0, "organ": 1}}
+    (root / "dataset.json").write_text(json.dumps(about))
+    painted = read(root / "labelsTr/c1.nii.gz")
+    write(root / "labelsTr/c1.nii.gz", painted.array * np.uint8(255), painted.geometry)
+    (line,) = [line for line in inspect_folder(root).lines() if line.startswith("FATAL")]
+    assert "labelsTr/c1.nii.gz" in line
+    assert "Renumber it 255 -> 1 (organ)" in line
+
+
 def test_of_very_many_files_the_first_are_named() -> None:
     problems = tuple(fatal(f"{i}.jpg", "is broken", "Mend it") for i in range(100))
     (line,) = Report(dataset=None, problems=problems, facts=None).lines()
     assert line.endswith(", 19.jpg, 20.jpg and 79 other files.")
+
+
+def test_slices_that_are_files_of_their_own_may_be_of_one_patient(tmp_path: Path) -> None:
+    for place in ("imagesTr", "labelsTr"):
+        (tmp_path / place).mkdir()
+    for person in "ab":
+        for place in range(3):
+            picture = Image.fromarray(np.random.default_rng(place).integers(0, 255, (24, 24), np.uint8))
+            picture.save(tmp_path / f"imagesTr/{person}_IM{place}_0000.png")
+            Image.fromarray(np.eye(24, dtype=np.uint8)).save(tmp_path / f"labelsTr/{person}_IM{place}.png")
+    about = {"channel_names": {"0": "MR"}, "labels": {"background": 0, "organ": 1}, "file_ending": ".png"}
+    (tmp_path / "dataset.json").write_text(json.dumps(about))
+    assert "each of which counts as a patient" in messages(inspect_folder(tmp_path))
+    people = {f"{person}_IM{place}": person for person in "ab" for place in range(3)}
+    (tmp_path / "dataset.json").write_text(json.dumps(about | {"patients": people}))
+    assert "counts as a patient" not in messages(inspect_folder(tmp_path))
+    assert "counts as a patient" not in messages(inspect_folder(folder(tmp_path / "volumes")))
 
 
 def test_files_without_a_spacing_are_counted(tmp_path: Path) -> None:
@@ -273,13 +301,13 @@ def test_a_slice_is_shown_upright_in_its_true_proportions_with_its_label_on_it()
     picture = pixels(whole(cut))
     assert picture.shape == (SIDE, SIDE, 3)  # 20 x 1 mm by 10 x 2 mm
     bright = picture.min(axis=2) > 128
-    assert bright[: SIDE // 5, -SIDE // 5 :].mean() > 0.7
+    assert bright[: SIDE // 5, : SIDE // 5].mean() > 0.7  # the patient's right is on the left
     assert not bright[SIDE // 2 :].any()
     coloured = np.ptp(picture, axis=2) > 60
     assert coloured.any()
     rows, columns = np.nonzero(coloured)
     assert rows.max() == pytest.approx(3 / 10 * SIDE, abs=3)
-    assert columns.min() == pytest.approx(15 / 20 * SIDE, abs=3)
+    assert columns.max() == pytest.approx(5 / 20 * SIDE, abs=3)
     assert not (np.ptp(pixels(part(cut, edges=False)), axis=2) > 20).any()
     assert (np.ptp(pixels(part(cut, edges=True)), axis=2) > 60).any()
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from PIL import Image
 
 from coranet.data.grid import orientation_code
-from coranet.data.readers import Volume
+from coranet.data.readers import Volume, source
 from coranet.data.readers.nifti import write
 from coranet.evaluation import Scores
 from coranet.geometry import Geometry
 from coranet.report.pictures.case_slices import cut_case
-from coranet.report.pictures.paint import grey_levels
-from coranet.report.pictures.thumbnails import choose_slice
+from coranet.report.pictures.paint import Panel, draw_panel, grey_levels
+from coranet.report.pictures.thumbnails import choose_slice, whole
 from coranet.report.pictures.upright import upright, upright_spacing
 from coranet.report.run_files import FinishedRun
 
@@ -85,6 +89,23 @@ def test_a_case_is_shown_upright_whatever_its_file_s_orientation(tmp_path: Path,
     assert shown.label is not None
     np.testing.assert_allclose(shown.image, image[..., shown.index])
     np.testing.assert_array_equal(shown.label, label[..., shown.index])
+
+
+def test_a_picture_file_is_shown_as_it_is(tmp_path: Path) -> None:
+    there = np.zeros((20, 20), np.uint8)
+    there[2:6, 12:17] = 200  # above, and more to the right than to the left
+    Image.fromarray(there).save(tmp_path / "a.png")
+    volume = source(tmp_path / "a.png").read()
+    shown = np.asarray(Image.open(BytesIO(whole(choose_slice(volume, None)))).convert("L").resize((20, 20)))
+    np.testing.assert_array_equal(shown > 100, there > 100)
+
+    canvas = FigureCanvasAgg(Figure(figsize=(2, 2), dpi=100))
+    whole_of = np.array([(-0.5, 19.5), (-0.5, 19.5)])
+    draw_panel(
+        canvas.figure.add_axes((0, 0, 1, 1)), Panel(image=upright(volume.array, volume.geometry)[..., 0]), whole_of
+    )
+    canvas.draw()
+    np.testing.assert_array_equal(np.asarray(canvas.buffer_rgba())[5::10, 5::10, 0] > 100, there > 100)
 
 
 def test_a_bright_coil_does_not_hide_the_rest() -> None:

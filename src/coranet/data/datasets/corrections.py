@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -52,7 +53,8 @@ def read_note(root: Path, case: str) -> dict[str, Any]:
     """
     file = labels_folder(root) / f"{case}.json"
     if not file.exists():
-        return {"status": "corrected" if (labels_folder(root) / f"{case}.nii.gz").exists() else "to do"}
+        files = labels_folder(root).glob(f"{escape(case)}.*")
+        return {"status": "corrected" if any(stem(one) == case for one in files) else "to do"}
     note = read_object(file, _REMEDY)
     if note.get("status") not in get_args(Status):
         raise JsonError(file, f"has no status that is one of {', '.join(get_args(Status))}", _REMEDY)
@@ -73,7 +75,8 @@ def read_corrections(root: Path) -> dict[str, Correction]:
         if (status := note["status"]) in LABELLED:
             found[case] = Correction(label=file, status=status, images=_images(note, file), ignore=ignore)
     if not found:
-        raise FileError(labels_folder(root), "holds no label", "Accept or correct a case in coranet review first")
+        remedy = "Accept or correct a case in coranet review first, or put labels there as <case>.nii.gz"
+        raise FileError(labels_folder(root), "holds no label", remedy)
     return found
 
 

@@ -66,6 +66,8 @@ def read_dataset_json(path: Path) -> Mapping[str, Any]:
         f"Say with --dataset which known set this is, or write one that names channels and classes, such as {EXAMPLE}, "
         "beside imagesTr and labelsTr"
     )
+    if (path.parent.parent / path.name).exists():
+        remedy = f"Give {path.parent.parent}, the folder above, which has one"
     try:
         data = read_json(path, remedy)
     except JsonError as error:

@@ -13,6 +13,7 @@ from coranet.data.prepare.cases import OTHER_GRID
 from coranet.data.problem import Problem, fatal, warning
 from coranet.data.readers import Source
 
+_PAINTED = 255
 _WIDE = 2.0
 """Largest over smallest spacing along an axis beyond which one network hardly serves all scans as they are."""
 
@@ -30,7 +31,7 @@ def check_case(case: Case, dataset: Dataset, seen: Mapping[Source, Seen], verdic
         if unknown:
             names = ", ".join(f"{value} {name}" for value, name in dataset.classes.items())
             message = f"has label values {', '.join(map(str, unknown))} that dataset.json does not name ({names})"
-            yield fatal(case.label.path, message, _way_to_the_classes(dataset, seen))
+            yield fatal(case.label.path, message, _way_to_the_classes(unknown, dataset, seen))
 
 
 def _way_to_the_grid(image: Seen, label: Seen, verdict: Verdict | None) -> str:
@@ -46,11 +47,14 @@ def _way_to_the_grid(image: Seen, label: Seen, verdict: Verdict | None) -> str:
     return OTHER_GRID
 
 
-def _way_to_the_classes(dataset: Dataset, seen: Mapping[Source, Seen]) -> str:
+def _way_to_the_classes(unknown: list[int], dataset: Dataset, seen: Mapping[Source, Seen]) -> str:
     """What to do about unnamed label values: where all labels have as many as there are classes, which is which."""
     labels = [case.label for case in dataset.cases if case.label and case.label in seen]
     values = sorted({value for label in labels for value in seen[label].counts} - {dataset.ignore} | {0})
     if len(values) != len(dataset.classes):
+        if unknown == [_PAINTED] and len(dataset.classes) == 2:
+            (target, name) = max(dataset.classes.items())
+            return f"Renumber it {_PAINTED} -> {target} ({name}): programs that paint write {_PAINTED} for an object"
         moves = [f"{value} -> {place}" for place, value in enumerate(values) if value != place]
         if not moves:
             return "Name them in dataset.json, or renumber the label"
@@ -98,6 +102,10 @@ def check_dataset(dataset: Dataset, facts: Facts, seen: Mapping[Source, Seen]) -
         remedy = 'Move all their cases to one side; "patients" in dataset.json says whose a case is'
         message = f"shares patients with the training cases: {', '.join(both[:5])}"
         yield warning(_part(dataset, "imagesTs"), message, remedy)
+    if min(facts.shapes.largest) == 1 and len(trained | tested) == len(dataset.cases) > 1:
+        remedy = 'If several are of one patient, name them such as anna_slice12, or say "patients" in dataset.json'
+        message = "holds single slices, each of which counts as a patient, so that a split may part those of one"
+        yield warning(images, message, remedy)
     if len(facts.orientations) > 1:
         counts = ", ".join(f"{count} {code}" for code, count in facts.orientations.items())
         yield warning(images, f"has scans of different orientations ({counts})", "Nothing to do: all are turned alike")

@@ -81,8 +81,7 @@ def build_store(
 ) -> list[Remarks]:
     """Read, prepare and write cases, in so many processes; one is this one. What a stop leaves is taken up again.
 
-    The store is the same, whatever the number of processes and of stops. Of more than one process, the program that asks
-    for them must be importable: a script needs its `if __name__ == "__main__"`.
+    The store is the same, whatever the number of processes and of stops.
 
     Returns:
         What is to be said of each case.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -21,7 +20,7 @@ from coranet.data.prepare.partial_store import Piece, PieceFiles
 from coranet.data.prepare.resampling import restore_turned
 from coranet.data.readers import Volume
 from coranet.errors import InputError
-from coranet.processes import end_with_parent
+from coranet.processes import FRESH, end_with_parent
 from coranet.signals import ignore_requests
 
 Made = tuple[int, Piece, bool]
@@ -118,9 +117,7 @@ def side_by_side(work: Callable[[T], Result], tasks: Sequence[T], jobs: int) -> 
     if jobs == 1:
         yield from map(work, tasks)
         return
-    # Not forked: the threads of a library that was used before would be left behind in the middle of something.
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, fresh, _begin, (current_budget(jobs),)) as pool:
+    with ProcessPoolExecutor(jobs, FRESH, _begin, (current_budget(jobs),)) as pool:
         try:
             with _one_thread_each():
                 futures = [pool.submit(work, task) for task in tasks]

@@ -119,8 +119,9 @@ def _draw_shares(axes: Axes, shares: Curve, run: FinishedRun, steps: Collection[
 
 def _caption(run: FinishedRun, frames: Mapping[int, Frame], shares: bool) -> str:
     frame = next(iter(frames.values()))
+    where = f"case {frame['case']}, slice {int(frame['slice']) + 1}"
     said = (
-        f"{run.name} in training, at the same slice (case {frame['case']}, slice {frame['slice']}) after more and more "
-        "steps: lines are what it predicts" + (", red is where it is uncertain." if "uncertain" in frame else ".")
+        f"{run.name} in training, at the same slice ({where}) after more and more steps: "
+        "lines are what it predicts" + (", red is where it is uncertain." if "uncertain" in frame else ".")
     )
     return said + " Below, the uncertain share of all unlabelled pixels; triangles mark the frames." if shares else said

@@ -14,6 +14,7 @@ from coranet.evaluation.folders import class_maps
 from coranet.report.numbers import number
 from coranet.report.pictures.case_slices import CaseSlice, choose_cases, cut_case
 from coranet.report.pictures.paint import LARGEST, TEXT, WIDTH, Panel, Picture, draw_panel, legend, plain, square_around
+from coranet.report.pictures.upright import SIDES
 from coranet.report.run_files import FinishedRun
 
 REGIONS = ("conservative", "radical", "uncertain")
@@ -43,7 +44,7 @@ def draw_comparison(runs: Sequence[FinishedRun], images: Path, labels: Path | No
         limits = square_around(np.any([seen.truth, *seen.predictions.values()], axis=0), seen.spacing)
         for axes, panel in zip(line, _panels(seen, runs, source, truth=labels is not None), strict=True):
             draw_panel(axes, panel, limits, seen.spacing)
-        line[0].set_ylabel(f"{role}\n{plain(case)}\nslice {seen.index}".strip(), fontsize=TEXT)
+        line[0].set_ylabel(f"{role}\n{plain(case)}\nslice {seen.index + 1}".strip(), fontsize=TEXT)
     for axes, heading in zip(grid[0], (*known, *(run.name for run in runs), *kinds), strict=True):
         axes.set_title(f"{fill(plain(heading), 16)}\n{axes.get_title()}".strip(), fontsize=TEXT, pad=3)
     legend(figure, runs[0].classes, uncertain="uncertain" in kinds, truth=labels is not None)
@@ -88,8 +89,8 @@ def _caption(
 ) -> str:
     said = f"Test cases chosen by the DSC of {chooser.name}: {', '.join(roles)}." if chooser else "Some of the cases."
     said += (
-        " Each is cut through the middle of the object (slices count from 0) and enlarged to where truth or a prediction "
-        "has something. The patient's right is on the right, front or up is upwards. Coloured areas are classes."
+        " Each is cut through the middle of the object and enlarged to where truth or a prediction has something. "
+        f"{SIDES} Coloured areas are classes."
     )
     if truth:
         said += " Where a prediction leaves the truth, the edge of the truth shows in white."

@@ -22,6 +22,7 @@ from coranet.files import make_folder, write_atomically
 from coranet.report.markup import bullets, document, element, picture
 from coranet.report.pictures.paint import colour_of
 from coranet.report.pictures.thumbnails import choose_slice, histogram, part, whole
+from coranet.report.pictures.upright import SIDES
 
 _STYLE = """<style>
 body { max-width: 76rem; }
@@ -41,8 +42,7 @@ body { max-width: 76rem; }
 ABOUT = (
     "Each labelled case: the slice that shows most of the label with its edges; the part about the label, without and with "
     "them; how often grey levels occur, in the scan (grey) and in each class (its colour), each "
-    "to its own height. Of an unlabelled case the middle slice and its grey levels. Slices are shown with right to the "
-    "right and front or up upwards."
+    f"to its own height. Of an unlabelled case the middle slice and its grey levels. {SIDES}"
 )
 
 

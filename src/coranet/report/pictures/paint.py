@@ -1,6 +1,6 @@
 """An image and what is said of it: one panel, drawn the same way in every picture.
 
-Arrays are `(X, Y)`; X runs to the right and Y upwards.
+Arrays are `(X, Y)`. X, which points to the patient's right or front, runs to the left as radiologists hold it; Y upwards.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def draw_panel(axes: Axes, panel: Panel, limits: Limits, spacing: tuple[float, f
         outline(axes, mask, colour_of(value), linewidth=1.3)
     for value, mask in _masks(panel.outlined):
         outline(axes, mask, colour_of(value), linewidth=0.8)
-    axes.set(xlim=limits[0], ylim=limits[1], aspect=spacing[1] / spacing[0], xticks=[], yticks=[], facecolor="black")
+    axes.set(xlim=limits[0][::-1], ylim=limits[1], aspect=spacing[1] / spacing[0])
+    axes.set(xticks=[], yticks=[], facecolor="black")
     axes.set_title(panel.title, fontsize=TEXT, pad=3)
 
 

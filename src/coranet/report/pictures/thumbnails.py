@@ -35,8 +35,6 @@ class UprightSlice:
     count: int
     uncertain: Array | None = None
     """Where to look, in red."""
-    radiological: bool = False
-    """Shown as if the patient faced the reader: right on the left."""
 
 
 def choose_slice(
@@ -115,7 +113,7 @@ def _curve(value: int, heights: Array) -> str:
 
 
 def _painted(cut: UprightSlice) -> Array:
-    """As `(rows, columns, 3)` bytes: grey levels, red where it is uncertain, and the edges of classes; Y points up."""
+    """As `(rows, columns, 3)` bytes: grey levels, red where it is uncertain, and the edges of classes."""
     grey = grey_levels(cut.image) * 255
     size = np.array(cut.image.shape) * cut.spacing
     width, height = (max(1, round(SIDE * float(side / size.max()))) for side in size)
@@ -135,12 +133,12 @@ def _painted(cut: UprightSlice) -> Array:
         edge = _edge(classes)
         for value in np.unique(classes[edge]):
             pixels[edge & (classes == value)] = np.round(255 * np.array(to_rgb(colour_of(int(value)))))
-    return np.ascontiguousarray(pixels[:, ::-1]) if cut.radiological else pixels
+    return pixels
 
 
 def _in_rows(image: Array) -> Array:
-    """`(X, Y)` as rows from the top."""
-    return np.ascontiguousarray(image.T[::-1])
+    """`(X, Y)` as rows from the top, the patient's right or front first."""
+    return np.ascontiguousarray(image.T[::-1, ::-1])
 
 
 def _edge(classes: Array) -> NDArray[np.bool_]:

@@ -12,6 +12,9 @@ from coranet.geometry import Geometry
 
 Array = NDArray[Any]
 
+SIDES = "The patient's right is on the left, front or up is upwards; seen from the side, front is on the left."
+"""How every picture holds a slice: as radiologists do, and as a picture file is shown."""
+
 
 def upright(array: Array, geometry: Geometry) -> Array:
     """A view of `(x, y, z)` in a file's own order as right, front, up."""
