@@ -179,7 +179,7 @@ class Run:
         if all(n == multiple for n in size):
             raise InputError(
                 f"Windows of {' x '.join(map(str, size))} shrink to one voxel in {self.net.body} of {self.net.levels} "
-                "levels, which leaves nothing to normalise. Widen --patch, or lower --set net.levels={self.net.levels}."
+                f"levels, which leaves nothing to normalise. Widen --patch, or lower --set net.levels={self.net.levels}."
             )
         if self.data.window.stride is not None:
             check_stride(self.data.window.stride, size)
