@@ -198,7 +198,7 @@ def test_what_is_shown_and_saved_is_right_in_every_orientation(chromium, finishe
 
 
 def test_the_view_in_space_is_of_a_copy_and_waits_for_a_rest(chromium, finished, tmp_path):
-    write_cases(tmp_path, ["long"], shape=(130, 20, 6))
+    write_cases(tmp_path, ["long"], shape=(200, 120, 50))
     words = (finished, tmp_path / "scans", "--predictions", tmp_path / "predictions", "--out", tmp_path / "out")
     with reviewing(*words, cache=tmp_path) as (address, _):
         page = open_page(chromium, address)
@@ -206,8 +206,8 @@ def test_the_view_in_space_is_of_a_copy_and_waits_for_a_rest(chromium, finished,
         page.evaluate("() => { window.space = window.review.viewer.space; }")
         page.evaluate("() => { window.shown = () => space.last.canvas.width && space.last.canvas.toDataURL(); }")
         until(page, "space.stale.size === 0 && shown()")
-        assert page.evaluate("space.copy.dimsRAS.slice(1)") == [96, 20, 6]
-        assert page.evaluate("window.review.viewer.nv.back.dims.slice(1, 4)") == [130, 20, 6]
+        assert page.evaluate("space.copy.dimsRAS.slice(1)") == [166, 120, 50]
+        assert page.evaluate("window.review.viewer.nv.back.dims.slice(1, 4)") == [200, 120, 50]
         first = page.evaluate("shown()")
         keys(page, "n")
         assert page.evaluate("shown()") == first  # to go through pieces asks nothing of it

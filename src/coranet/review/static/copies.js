@@ -4,22 +4,28 @@ import { NVImage } from '/static/niivue.js';
 
 const UNCERTAIN = 1; // what a mark is
 const RED = [255, 60, 60];
-const ENOUGH = 96; // voxels along an axis, to know grey levels
+const ENOUGH = 1e6; // voxels, to know grey levels
 
 // The grey levels that a scan has are looked for in a copy too: NiiVue would go through all voxels.
 const { calMinMax } = NVImage.prototype;
 NVImage.prototype.calMinMax = function calMinMaxOfCopy(...which) {
-  const { hdr, img } = this;
-  const dims = fewer(hdr.dims, ENOUGH);
-  Object.assign(this, { hdr: { ...hdr, dims }, img: sampled(img, hdr.dims, dims) });
+  const { img, hdr, hdr: { dims } } = this;
+  hdr.dims = fewer(dims, ENOUGH);
+  this.img = sampled(img, dims, hdr.dims);
   const found = calMinMax.apply(this, which);
-  Object.assign(this, { hdr, img });
+  Object.assign(this, { img, hdr: Object.assign(hdr, { dims }) });
   return found;
 };
 
-const fewer = (dims, most) => dims.map((size, axis) => (axis > 0 && axis < 4 ? Math.min(size, most) : size));
+// How many voxels along each axis of at most so many: the longest axes are the first to have fewer.
+function fewer(dims, most) {
+  let longest = Math.max(...dims.slice(1, 4));
+  const shorter = () => dims.map((size, axis) => (axis > 0 && axis < 4 ? Math.min(size, longest) : size));
+  while (longest > 1 && shorter().slice(1, 4).reduce((all, size) => all * size) > most) longest -= 1;
+  return shorter();
+}
 
-// A scan with at most so many voxels along each axis.
+// A scan with at most so many voxels.
 export function thinned(scan, most) {
   const { hdr, cal_min, cal_max, global_min, global_max } = scan;
   const dims = fewer(hdr.dims, most);

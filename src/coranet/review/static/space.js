@@ -3,8 +3,8 @@
 
 import { marksIn, sampled, thinned } from '/static/copies.js';
 
-const CARD = { most: 512, rest: 150 }; // voxels along an axis, and milliseconds without a change
-const SOFTWARE = { most: 96, rest: 800 };
+const REST = { card: 150, software: 800 }; // milliseconds without a change
+const ENOUGH = { card: Infinity, software: 1e6 }; // voxels
 
 export class Space {
   // Takes over all by which NiiVue brings volumes to the graphics card.
@@ -12,19 +12,20 @@ export class Space {
     const names = ['refreshLayers', 'refreshDrawing', 'r8Tex', 'drawImage3D'];
     this.own = Object.fromEntries(names.map((name) => [name, nv[name].bind(nv)]));
     this.isSoftware = drawsBySoftware(nv.gl);
-    Object.assign(this, { nv, ...(this.isSoftware ? SOFTWARE : CARD), copy: null, stale: new Set(), isMarked: true, timer: 0, view: '', place: null });
+    this.kind = this.isSoftware ? 'software' : 'card';
+    Object.assign(this, { nv, copy: null, stale: new Set(), isMarked: true, timer: 0, view: '', place: null });
     this.last = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
     nv.updateGLVolume = () => this.change('scan');
     nv.refreshLayers = () => this.change('scan');
     nv.refreshDrawing = () => this.change('label');
     nv.r8Tex = (texture, unit, dims, isNew) => this.own.r8Tex(texture, unit, this.copy?.dimsRAS ?? dims, isNew);
-    if (this.isSoftware) nv.drawImage3D = (...view) => this.#draw(...view);
+    nv.drawImage3D = (...view) => { if (nv.overlays.length) this.#draw(...view); };
   }
 
   // NiiVue knows at once where a scan lies, and has its voxels and those that are uncertain later.
   show(scan, uncertain) {
     Object.assign(this.nv, { volumes: [scan], overlays: [], back: scan });
-    Object.assign(this, { scan, uncertain, copy: thinned(scan, 1), view: 'none' });
+    Object.assign(this, { scan, uncertain, copy: thinned(scan, 1), view: '' });
     this.last.canvas.width = 0;
     this.#layer(this.copy, 0);
     this.change('scan', 'marks', 'label');
@@ -39,7 +40,7 @@ export class Space {
     if (!this.copy) return;
     names.forEach((name) => this.stale.add(name));
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.#bring(), this.rest);
+    this.timer = setTimeout(() => this.#bring(), REST[this.kind]);
     this.nv.drawScene();
   }
 
@@ -51,25 +52,27 @@ export class Space {
   }
 
   #draw(...view) {
-    const { nv, last } = this;
+    const { nv, last, own } = this;
+    if (!this.isSoftware) { own.drawImage3D(...view); return; }
     const { leftTopWidthHeight: place } = nv.screenSlices.at(-1);
     const [left, top, width, height] = place;
     const wanted = [place, ...view].join();
     this.place = place;
-    if (nv.uiData.mouseDepthPicker) { this.own.drawImage3D(...view); return; } // which is read at once, and drawn over
-    nv.clearBounds(nv.gl.COLOR_BUFFER_BIT | nv.gl.DEPTH_BUFFER_BIT, place);
-    if (this.view === wanted || !nv.overlays.length) return;
-    this.view = wanted;
-    this.own.drawImage3D(...view);
-    Object.assign(last.canvas, { width, height });
-    last.drawImage(nv.gl.canvas, left, top, width, height, 0, 0, width, height);
-    nv.clearBounds(nv.gl.COLOR_BUFFER_BIT | nv.gl.DEPTH_BUFFER_BIT, place);
+    if (nv.uiData.mouseDepthPicker) { own.drawImage3D(...view); return; } // it is read at once, and cleared below
+    if (this.view !== wanted) {
+      this.view = wanted;
+      nv.clearBounds(undefined, place);
+      own.drawImage3D(...view);
+      Object.assign(last.canvas, { width, height });
+      last.drawImage(nv.gl.canvas, left, top, width, height, 0, 0, width, height);
+    }
+    nv.clearBounds(undefined, place);
   }
 
   #bring() {
     const { nv, scan, stale } = this;
     if (stale.has('scan')) {
-      this.copy = thinned(scan, this.most);
+      this.copy = thinned(scan, ENOUGH[this.kind]);
       nv.drawTexture = nv.r8Tex(nv.drawTexture, nv.gl.TEXTURE7);
       this.#layer(this.copy, 0);
     }
