@@ -27,7 +27,8 @@ export class CaseView {
   }
 
   async open(name, classes, row) {
-    const [info, bytes, voxels] = await Promise.all([readCase(name), readBytes(name, 'region.bin'), this.viewer.read(name), this.prepare()]);
+    const [info, bytes, voxels] = await Promise.all([
+      readCase(name), readBytes(name, 'region.bin'), this.viewer.read(name), this.prepare()]);
     this.classes = classes;
     this.names = Object.fromEntries(classes.map((one) => [one.value, one.name]));
     const pieces = new Pieces(info.pieces, bytes, info.choices);

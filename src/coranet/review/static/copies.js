@@ -33,7 +33,8 @@ export function thinned(scan, most) {
   const pixDims = hdr.pixDims.map((size, axis) => (axis > 0 && axis < 4 ? size * times[axis] : size));
   const affine = hdr.affine.map((row, at) => (at < 3 ? moved(row, times) : row));
   const copy = new NVImage();
-  Object.assign(copy, { hdr: { ...hdr, dims, pixDims, affine }, img: sampled(scan.img, hdr.dims, dims), cal_min, cal_max, global_min, global_max });
+  const img = sampled(scan.img, hdr.dims, dims);
+  Object.assign(copy, { hdr: { ...hdr, dims, pixDims, affine }, img, cal_min, cal_max, global_min, global_max });
   copy.calculateRAS();
   return copy;
 }

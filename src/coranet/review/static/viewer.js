@@ -29,8 +29,10 @@ export class Viewer {
     this.nv.setCustomSliceShader(CLEAR);
     this.space = new Space(this.nv);
     const draw = this.nv.drawScene.bind(this.nv);
-    const pen = slices.getContext('2d', { willReadFrequently: this.space.isSoftware }); // not by software that plays graphics card
-    this.nv.drawScene = () => { this.drawing ||= requestAnimationFrame(() => this.#draw(draw, pen)); }; // of many changes, one picture
+    const pen = slices.getContext('2d', { willReadFrequently: this.space.isSoftware }); // where there is no card, without one
+    this.nv.drawScene = () => { // of many changes, one picture
+      this.drawing ||= requestAnimationFrame(() => this.#draw(draw, pen));
+    };
     this.nv.onDrawingChanged = (action) => {
       if (action !== 'draw') return;
       this.undos = Math.min(this.undos + 1, UNDOS - 1);
@@ -46,7 +48,11 @@ export class Viewer {
     const { label, region, lines } = this.shown;
     draw();
     paintSlices(pen, this.nv, {
-      label: label && this.nv.drawBitmap, region: region && this.region, colours: this.colours, piece: this.marked, outlines: lines ? this.outlines : [],
+      label: label && this.nv.drawBitmap,
+      region: region && this.region,
+      colours: this.colours,
+      piece: this.marked,
+      outlines: lines ? this.outlines : [],
     });
     this.space.paint(pen);
   }
