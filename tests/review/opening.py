@@ -4,11 +4,12 @@
 
 Makes scans of 512 x 512 x 300 in 16 bits with predictions, starts `coranet review` on them, and opens each in turn. The
 server's time is that of all the page asks for, one after the other, to the last byte. The page's time goes from the click to
-the moment when pieces can be chosen. Without a graphics card Chromium draws by software.
+the moment when the case is on the screen and pieces can be chosen. Without a graphics card Chromium draws by software.
 """
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -24,6 +25,7 @@ from coranet.runs.options import Options
 from tests.review.browser import Script, launched, open_page, reviewing, until
 
 FILES = ("region.bin", "image0.nii", "prediction.bin")
+PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 ORGANS = ((-0.35, 0.1, 0.0), (0.3, 0.2, 0.2), (0.05, -0.35, -0.2))
 
 
@@ -63,20 +65,24 @@ def ask(script, names):
 
 
 def open_all(address, names):
-    """Seconds from the click until pieces can be chosen, and from a key until the next piece is shown."""
+    """Seconds from the click until pieces can be chosen, and from a key until the next piece is shown, at once and later."""
     with launched() as chromium:
         page = open_page(chromium, address, width=1280, height=800)
-        opened, moved = [], []
+        opened, moved = [], {"at once": [], "later": []}
         for name in names:
             began = time.perf_counter()
             page.evaluate(f"location.hash = 'case={name}'")
             until(page, f"window.review.info?.name === '{name}' && document.getElementById('piece').textContent !== ''")
+            page.evaluate(PAINTED)
             opened.append(time.perf_counter() - began)
-            began = time.perf_counter()
-            page.keyboard.press("n")
-            page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-            moved.append(time.perf_counter() - began)
-        return {"open": [round(one, 2) for one in opened], "key": [round(one, 2) for one in moved]}
+            for when, wait in (("at once", 0), ("later", 10)):
+                time.sleep(wait)
+                began = time.perf_counter()
+                page.keyboard.press("n")
+                page.evaluate(PAINTED)
+                moved[when].append(time.perf_counter() - began)
+        rows = {"open": opened, **{f"key, {when}": of for when, of in moved.items()}}
+        return {"load": os.getloadavg()[0], **{row: [round(one, 2) for one in of] for row, of in rows.items()}}
 
 
 def main():

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from coranet.data.readers import nifti
+from coranet.review.miniature import PAINT
 from coranet.runs.gain import GAIN
 from tests.review.browser import launched, load_axe, open_case, open_page, reviewing, until
-from tests.review.reviewed import directions, geometry_of, maps, workshop_of, write_cases
+from tests.review.reviewed import SHAPE, directions, geometry_of, maps, workshop_of, write_cases
 
 pytestmark = pytest.mark.browser
 
@@ -37,6 +38,37 @@ def drawing(page):
 def keys(page, *pressed):
     for key in pressed:
         page.keyboard.press(key)
+
+
+def seen(page, voxels):
+    """What the page shows in the middle of voxels of the scan, each looked at in turn, without the piece in question."""
+    look = """async (voxels) => {
+        const { viewer } = window.review, pen = document.getElementById('slices').getContext('2d'), found = [];
+        viewer.mark(() => {});
+        for (const voxel of voxels) {
+            viewer.goTo(voxel);
+            await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+            const [x, y] = viewer.nv.frac2canvasPos(viewer.nv.scene.crosshairPos);
+            found.push([...pen.getImageData(x, y, 1, 1).data.slice(0, 3)]);
+        }
+        return found;
+    }"""
+    return np.array(page.evaluate(look, voxels))
+
+
+def painted(voxels, window):
+    """What a slice should show of the scan that `maps` makes up."""
+    scan, prediction, conservative, radical, uncertain = maps()
+    region = uncertain.astype(bool) | (conservative != prediction) | (radical != prediction)
+    found = []
+    for place in map(tuple, voxels):
+        colour = np.repeat(np.clip((scan[place] - window[0]) / (window[1] - window[0]), 0, 1) * 255, 3)
+        if prediction[place]:
+            colour += 0.28 * (np.array(PAINT[prediction[place] - 1]) - colour)
+        if region[place]:
+            colour += 0.4 * (np.array([255, 60, 60]) - colour)
+        found.append(colour)
+    return np.array(found)
 
 
 def saved(page, name):
@@ -71,6 +103,8 @@ def test_queue_jump_choose_draw_undo_save_reload_train_on(desk):
     assert not np.array_equal(drawn, chosen)
     keys(page, "z")
     assert np.array_equal(drawing(page), chosen)
+    uncut = "window.review.viewer.nv.scene.clipPlaneDepthAziElevs.every(([depth]) => depth === 2)"
+    assert page.evaluate(uncut)  # c and p are keys of NiiVue too, which cut the view in space
     keys(page, "h", "s")
     saved(page, names[0])
     assert page.inner_text("#say").endswith(" uncertain pieces left as predicted.")
@@ -123,7 +157,7 @@ def test_everyone_can_read_and_reach_it(desk, tmp_path):
     assert undone == 0  # every button has its key
 
 
-def test_the_saved_label_is_what_was_chosen_in_every_orientation(chromium, finished, tmp_path):
+def test_what_is_shown_and_saved_is_right_in_every_orientation(chromium, finished, tmp_path):
     turns = dict(enumerate(directions()))
     for number, turn in turns.items():
         write_cases(tmp_path / str(number), [f"case{number}"], geometry_of(turn))
@@ -136,9 +170,14 @@ def test_the_saved_label_is_what_was_chosen_in_every_orientation(chromium, finis
     with reviewing(*words, cache=tmp_path) as (address, _):
         page = open_page(chromium, address, width=700, height=420)
         until(page, f"document.querySelectorAll('.card img').length === {len(turns)}")
+        rng = np.random.default_rng(0)
         for number in turns:
             open_case(page, f"case{number}")
-            keys(page, "r", "f", "c", "n", "f", "r", "Shift+C", "s")
+            keys(page, "k")
+            voxels = [[int(rng.integers(size)) for size in SHAPE] for _ in range(4)] + [[4, 6, 2], [4, 8, 2]]
+            window = page.evaluate("window.review.info.window")
+            assert np.abs(seen(page, voxels) - painted(voxels, window)).max() <= 1.5
+            keys(page, "k", "r", "f", "c", "n", "f", "r", "Shift+C", "s")
             saved(page, f"case{number}")
             page.evaluate("document.getElementById('say').textContent = ''")
     workshop = workshop_of(tmp_path)
@@ -156,3 +195,23 @@ def test_the_saved_label_is_what_was_chosen_in_every_orientation(chromium, finis
         assert note["drawn"]["voxels"] == 0
         assert note["changed"] > 0
         assert np.allclose(label.geometry.affine, geometry_of(turn).affine)
+
+
+def test_the_view_in_space_is_of_a_copy_and_waits_for_a_rest(chromium, finished, tmp_path):
+    write_cases(tmp_path, ["long"], shape=(200, 120, 50))
+    words = (finished, tmp_path / "scans", "--predictions", tmp_path / "predictions", "--out", tmp_path / "out")
+    with reviewing(*words, cache=tmp_path) as (address, _):
+        page = open_page(chromium, address)
+        open_case(page, "long")
+        page.evaluate("() => { window.space = window.review.viewer.space; }")
+        page.evaluate("() => { window.shown = () => space.last.canvas.width && space.last.canvas.toDataURL(); }")
+        until(page, "space.stale.size === 0 && shown()")
+        assert page.evaluate("space.copy.dimsRAS.slice(1)") == [166, 120, 50]
+        assert page.evaluate("window.review.viewer.nv.back.dims.slice(1, 4)") == [200, 120, 50]
+        first = page.evaluate("shown()")
+        keys(page, "n")
+        assert page.evaluate("shown()") == first  # to go through pieces asks nothing of it
+        keys(page, "l")
+        until(page, "space.stale.size === 0")
+        until(page, f"shown() !== '{first}'")
+        assert page.complaints == []

@@ -69,7 +69,7 @@ async function route() {
   $('queue-view').hidden = Boolean(name);
   $('case-view').hidden = !name;
   await refresh();
-  if (!name) { $('home').focus(); return; }
+  if (!name) { $('home').focus(); attempt(() => view.prepare()); return; }
   const row = queue.rows.find((one) => one.name === name);
   try {
     await view.open(name, queue.content.classes, row);

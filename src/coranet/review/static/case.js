@@ -10,7 +10,7 @@ const IDLE = 60000; // milliseconds after which nobody is thought to be working
 
 export class CaseView {
   constructor(say, onSaved) {
-    Object.assign(this, { say, onSaved, viewer: new Viewer(), opened: false, info: null, tool: { value: null, filled: false } });
+    Object.assign(this, { say, onSaved, viewer: new Viewer(), info: null, tool: { value: null, filled: false } });
     setInterval(() => this.#tick(), 1000);
     setInterval(() => this.#alive(), 5000);
     for (const kind of ['pointerdown', 'keydown', 'wheel']) {
@@ -20,16 +20,19 @@ export class CaseView {
 
   get dirty() { return Boolean(this.info && this.history.length); }
 
+  // NiiVue makes itself ready, which takes a while: once, and best before the first case is asked for.
+  prepare() {
+    this.ready ??= this.viewer.open($('canvas'), $('slices'), () => this.#drawn(), (low, high) => this.#window(low, high));
+    return this.ready;
+  }
+
   async open(name, classes, row) {
-    if (!this.opened) {
-      await this.viewer.open($('canvas'), $('lines'), () => this.#drawn(), (low, high) => this.#window(low, high));
-      this.opened = true;
-    }
-    const [info, bytes] = await Promise.all([readCase(name), readBytes(name, 'region.bin')]);
+    const [info, bytes, voxels] = await Promise.all([
+      readCase(name), readBytes(name, 'region.bin'), this.viewer.read(name), this.prepare()]);
     this.classes = classes;
     this.names = Object.fromEntries(classes.map((one) => [one.value, one.name]));
     const pieces = new Pieces(info.pieces, bytes, info.choices);
-    await this.viewer.load(info, classes, pieces);
+    await this.viewer.load(info, classes, pieces, voxels);
     Object.assign(this, { info, pieces, history: [], seconds: info.seconds, touched: Date.now() });
     $('case-name').textContent = name;
     $('case-facts').textContent = row ? facts(row) : '';
@@ -123,7 +126,7 @@ export class CaseView {
 
   async channel(number) {
     const label = this.viewer.nv.drawBitmap.slice();
-    await this.viewer.load(this.info, this.classes, this.pieces, number);
+    await this.viewer.load(this.info, this.classes, this.pieces, await this.viewer.read(this.info.name, number), number);
     this.viewer.nv.drawBitmap.set(label);
     this.viewer.nv.drawAddUndoBitmap();
     this.viewer.nv.refreshDrawing(true);

@@ -79,11 +79,11 @@ export class Pieces {
       own.has(number) || (same(key) && !this.choices.has(number)) ? [number] : []));
   }
 
-  // Calls put(place, value) for all voxels of some finest pieces.
+  // Calls put(place, value) for all voxels of some finest pieces, with places as the viewer has them.
   each(numbers, answer, put) {
     for (const number of numbers) {
       const { start, voxels } = this.finest[number];
-      for (let place = start; place < start + voxels; place += 1) put(this.index[place], answer ? this[answer][place] : 0);
+      for (let row = start; row < start + voxels; row += 1) put(this.places[row], answer ? this[answer][row] : 0);
     }
   }
 

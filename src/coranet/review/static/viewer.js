@@ -1,35 +1,37 @@
-// NiiVue with a scan, marks over it and the label as its drawing. Nothing that it has is written again.
+// NiiVue with a scan, and the label as its drawing: where one looks, what is drawn, how it is laid out. Nothing that it has
+// is written again, but for painting slices: see slices.js.
 
 import { Niivue, NVImage, SLICE_TYPE } from '/static/niivue.js';
-import { fileOf, readBytes } from '/static/api.js';
-import { drawLines } from '/static/lines.js';
+import { readBytes } from '/static/api.js';
+import { paintSlices } from '/static/slices.js';
+import { Space } from '/static/space.js';
 
-const UNCERTAIN = 1; // what a mark is
-const RED = [255, 60, 60];
 const LINES = { conservative: '#35d0e6', radical: '#ffa940' };
 const PLANES = [SLICE_TYPE.SAGITTAL, SLICE_TYPE.CORONAL, SLICE_TYPE.AXIAL]; // across x, y and z
 const UNDOS = 64;
+// What NiiVue draws of a slice: nothing, for it is painted beneath.
+const CLEAR = '#version 300 es\nprecision highp float;\nout vec4 color;\nvoid main() { color = vec4(0.0); }';
 
 export class Viewer {
   constructor() {
     this.shown = { region: true, lines: true, label: true };
     this.view = 0;
     this.nv = new Niivue({
-      backColor: [0, 0, 0, 1], crosshairColor: [0.37, 0.78, 1, 0.55], crosshairWidth: 0.2, crosshairGap: 4, isRadiologicalConvention: true,
-      show3Dcrosshair: true, dragAndDropEnabled: false,
+      backColor: [0, 0, 0, 0], crosshairColor: [0.37, 0.78, 1, 0.55], crosshairWidth: 0.2, crosshairGap: 4, isRadiologicalConvention: true,
+      show3Dcrosshair: true, dragAndDropEnabled: false, clipPlaneHotKey: '', cycleClipPlaneHotKey: '', viewModeHotKey: '',
       maxDrawUndoBitmaps: UNDOS, loadingText: '', logLevel: 'silent', isResizeCanvas: true, isNearestInterpolation: true, fontSizeScaling: 0.35,
     });
-    Object.assign(this, { undos: 0, closest: 1, quiet: false, marked: [] });
+    Object.assign(this, { undos: 0, closest: 1, marked: [], drawing: 0 });
   }
 
-  async open(canvas, lines, onDrawn, onWindow) {
+  async open(canvas, slices, onDrawn, onWindow) {
     await this.nv.attachToCanvas(canvas);
-    const [draw, update] = [this.nv.drawScene.bind(this.nv), this.nv.updateGLVolume.bind(this.nv)];
-    this.nv.updateGLVolume = () => { if (!this.quiet) update(); };
-    this.nv.drawScene = () => {
-      if (this.quiet) return;
-      draw();
-      drawLines(lines, this.nv, this.shown.lines ? this.outlines : [], this.marked);
+    this.nv.setCustomSliceShader(CLEAR);
+    this.space = new Space(this.nv);
+    const draw = this.nv.drawScene.bind(this.nv);
+    const pen = slices.getContext('2d', { willReadFrequently: this.space.isSoftware }); // where there is no card, without one
+    this.nv.drawScene = () => { // of many changes, one picture
+      this.drawing ||= requestAnimationFrame(() => this.#draw(draw, pen));
     };
     this.nv.onDrawingChanged = (action) => {
       if (action !== 'draw') return;
@@ -39,60 +41,72 @@ export class Viewer {
     this.nv.onIntensityChange = (volume) => onWindow(volume.cal_min, volume.cal_max);
   }
 
-  async load(info, classes, pieces, channel = 0) {
-    this.outlines = [];
-    const [prediction, saved] = await this.#quietly(async () => {
-      const bytes = await this.#fetch(info, channel);
-      this.nv.addVolume(marksLike(this.nv.volumes[0], pieces.index));
-      this.#paintMarks();
-      this.nv.setDrawColormap(paintOf(classes));
-      return bytes;
+  #draw(draw, pen) {
+    this.drawing = 0;
+    const { width, height } = this.nv.gl.canvas;
+    if (!width || !height) return; // another view is shown
+    const { label, region, lines } = this.shown;
+    draw();
+    paintSlices(pen, this.nv, {
+      label: label && this.nv.drawBitmap,
+      region: region && this.region,
+      colours: this.colours,
+      piece: this.marked,
+      outlines: lines ? this.outlines : [],
     });
-    this.nv.updateGLVolume();
-    this.#draw(prediction);
+    this.space.paint(pen);
+  }
+
+  // The voxels of a channel and of the prediction, as they lie on disk.
+  read(name, channel = 0) { return Promise.all([readBytes(name, `image${channel}.nii`), readBytes(name, 'prediction.bin')]); }
+
+  async load(info, classes, pieces, [image, prediction], channel = 0) {
+    const saved = info.saved ? await readBytes(info.name, 'label.bin') : null;
+    const [cal_min, cal_max] = channel ? [] : info.window;
+    const scan = await NVImage.loadFromUrl({ url: image, name: 'image.nii', colormap: 'gray', cal_min, cal_max });
+    this.#turn = { dims: scan.hdr.dims, perm: scan.permRAS, ras: scan.dimsRAS };
+    this.across = this.#turn.perm.findIndex((own) => Math.abs(own) - 1 === info.axis);
+    this.space.show(scan, pieces.index);
+    pieces.places = pieces.index.map((index) => this.place(index));
+    this.#paint(classes);
+    this.#load(prediction);
     this.#outline(pieces);
-    if (saved) this.#draw(saved);
+    if (saved) this.#load(saved);
     this.nv.setDrawingEnabled(false);
-    this.showLabel(this.shown.label);
+    this.#showLabel();
     [this.undos, this.marked] = [0, []];
     if (info.pieces.length) this.frame(pieces.finest.map((piece) => piece.middle));
     this.look(this.view);
   }
 
-  // The scan, and the voxels of the prediction and of the label where one was saved.
-  async #fetch(info, channel) {
-    const [low, high] = info.window;
-    const range = channel ? {} : { cal_min: low, cal_max: high };
-    const bytes = await Promise.all([
-      readBytes(info.name, 'prediction.bin'),
-      info.saved ? readBytes(info.name, 'label.bin') : null,
-      this.nv.loadVolumes([{ url: fileOf(info.name, `image${channel}.nii`), name: 'image.nii', colormap: 'gray', ...range }]),
-    ]);
-    const [scan] = this.nv.volumes;
-    this.#turn = { dims: scan.hdr.dims, perm: scan.permRAS, ras: scan.dimsRAS };
-    this.across = this.#turn.perm.findIndex((own) => Math.abs(own) - 1 === info.axis);
-    return bytes;
-  }
-
   #turn = null;
 
-  // NiiVue brings all volumes to the graphics card whenever one of them changes. Of many changes the last one is enough.
-  async #quietly(work) {
-    this.quiet = true;
-    try { return await work(); } finally { this.quiet = false; }
+  // The colours of classes, here and as NiiVue takes them.
+  #paint(classes) {
+    this.colours = [[0, 0, 0]];
+    const table = { R: [0], G: [0], B: [0], A: [0], labels: [''] };
+    for (const { value, name, colour } of classes) {
+      this.colours[value] = colour;
+      ['R', 'G', 'B'].forEach((band, place) => { table[band][value] = colour[place]; });
+      table.A[value] = 255;
+      table.labels[value] = name;
+    }
+    this.nv.setDrawColormap(table);
   }
 
   // The label, from the bytes of its voxels in the scan's order.
-  #draw(bytes) {
+  #load(bytes) {
     const { hdr, permRAS } = this.nv.volumes[0];
     if (!this.nv.loadDrawing({ hdr, permRAS, img: new Uint8Array(bytes) })) throw new Error('The label does not fit the scan.');
   }
 
-  // The conservative and the radical answer as whole maps, to draw their outlines; the prediction is what is drawn now.
+  // What is uncertain, and the conservative and the radical answer, as whole maps; the prediction is what is drawn now.
   #outline(pieces) {
+    this.region = new Uint8Array(this.nv.drawBitmap.length);
+    pieces.places.forEach((place) => { this.region[place] = 1; });
     this.outlines = Object.entries(LINES).map(([name, colour]) => {
       const map = this.nv.drawBitmap.slice();
-      pieces.each(pieces.finest.keys(), name, (index, value) => { map[this.place(index)] = value; });
+      pieces.each(pieces.finest.keys(), name, (place, value) => { map[place] = value; });
       return { map, colour };
     });
   }
@@ -111,7 +125,7 @@ export class Viewer {
 
   // Changes the label through change(put) as one step that can be undone.
   edit(change) {
-    change((index, value) => { this.nv.drawBitmap[this.place(index)] = value; });
+    change((place, value) => { this.nv.drawBitmap[place] = value; });
     this.nv.drawAddUndoBitmap();
     this.undos = Math.min(this.undos + 1, UNDOS - 1);
     this.nv.refreshDrawing(true);
@@ -126,30 +140,24 @@ export class Viewer {
 
   bytes() { return this.nv.saveImage({ filename: '', isSaveDrawing: true }); }
 
-  // The piece in question, which `drawLines` shows.
+  // The piece in question.
   mark(each) {
     this.marked = [];
-    each((index) => { this.marked.push(this.place(index)); });
+    each((place) => { this.marked.push(place); });
     this.nv.drawScene();
   }
 
   toggle(name) {
     this.shown[name] = !this.shown[name];
-    if (name === 'label') this.showLabel(this.shown.label);
-    else if (name === 'region') this.#paintMarks();
-    else this.nv.drawScene();
+    if (name === 'label') this.#showLabel();
+    if (name === 'region') this.space.mark(this.shown.region);
+    this.nv.drawScene();
     return this.shown[name];
   }
 
-  showLabel(shown) {
-    this.nv.drawRimOpacity = shown ? 0.95 : 0;
-    this.nv.setDrawOpacity(shown ? 0.28 : 0);
-  }
-
-  #paintMarks() {
-    const [R, G, B] = RED.map((band) => [0, band]);
-    this.nv.volumes[1].setColormapLabel({ R, G, B, A: [0, this.shown.region ? 255 : 0], I: [0, UNCERTAIN], labels: ['', ''] });
-    this.nv.updateGLVolume();
+  #showLabel() {
+    this.nv.setDrawOpacity(this.shown.label ? 0.28 : 0);
+    this.space.change('label');
   }
 
   pen(value, filled) {
@@ -222,25 +230,4 @@ export class Viewer {
     Object.assign(this.nv.volumes[0], { cal_min: low, cal_max: high });
     this.nv.updateGLVolume();
   }
-}
-
-// A volume over the scan, with a mark wherever something is uncertain.
-function marksLike(scan, places) {
-  const marks = new NVImage();
-  const hdr = { ...scan.hdr, datatypeCode: 2, numBitsPerVoxel: 8, scl_slope: 1, scl_inter: 0, cal_min: 0, cal_max: UNCERTAIN };
-  Object.assign(marks, { name: 'marks.nii', hdr, img: new Uint8Array(scan.img.length), global_min: 0, global_max: UNCERTAIN, opacity: 0.4 });
-  marks.calculateRAS();
-  places.forEach((index) => { marks.img[index] = UNCERTAIN; });
-  return marks;
-}
-
-// The colours of classes as NiiVue takes them.
-function paintOf(classes) {
-  const table = { R: [0], G: [0], B: [0], A: [0], labels: [''] };
-  for (const { value, name, colour } of classes) {
-    ['R', 'G', 'B'].forEach((band, place) => { table[band][value] = colour[place]; });
-    table.A[value] = 255;
-    table.labels[value] = name;
-  }
-  return table;
 }
