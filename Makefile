@@ -32,6 +32,7 @@ viewer: .venv/.dev  ## the viewer of `coranet review`, out of its npm package, f
 browser: viewer  ## the tests in a real browser, where Chromium is installed
 	$(BIN)/python -m pytest -q -n 0 -m browser
 
+test: export PYTHONDONTWRITEBYTECODE :=  # what is compiled once is not compiled by every process again
 test: .venv/.dev  ## the tests, but for those marked slow, gpu or browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
