@@ -1,6 +1,5 @@
-"""What many tests share: a small phantom on disk, a cache of its prepared form, one thread, and a seed for each test."""
+"""What many tests share: a small phantom on disk, a cache of its prepared form, and a seed for each test."""
 
-import os
 import signal
 
 import pytest
@@ -12,9 +11,6 @@ from coranet.runs.options import Options
 
 if hasattr(signal, "SIGHUP"):  # which nohup and its like take away, also from commands that are tested
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-torch.set_num_threads(1)  # several tests run beside each other, and so do the processes that they start:
-os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(autouse=True)
