@@ -16,7 +16,9 @@ if hasattr(signal, "SIGHUP"):  # which nohup and its like take away, also from c
 @pytest.fixture(autouse=True)
 def seeded():
     """No test depends on what those before it drew."""
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed writes down the stack for each kind of device
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(0)
 
 
 @pytest.fixture(scope="session")
