@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 FORKS = multiprocessing.get_context("forkserver")
+PICTURES = "coranet.report.pictures.page_pictures"
 FORKS.set_forkserver_preload(
-    ["coranet.cli", "coranet.runs.jobs", "coranet.report", "coranet.data.doctor.intake", __name__]
+    ["coranet.cli.terminal.display", "coranet.runs.jobs", PICTURES, "coranet.data.doctor.intake", __name__]
 )
 
 
