@@ -1,6 +1,7 @@
 """What many tests share: a small phantom on disk, a cache of its prepared form, and a seed for each test."""
 
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,44 @@ from coranet.runs.options import Options
 
 if hasattr(signal, "SIGHUP"):  # which nohup and its like take away, also from commands that are tested
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+LONGEST = (
+    "methods/test_contract.py",
+    "attacks/test_attacks.py",
+    "runs/test_volumes.py",
+    "engine/test_trainer.py",
+    "report/test_report_request.py",
+    "cli/test_cli.py",
+    "paper/test_figures.py",
+    "cli/test_endings.py",
+    "runs/test_comparison.py",
+    "paper/test_studies.py",
+    "nets/test_monai.py",
+    "engine/test_group.py",
+    "paper/test_reproduce.py",
+    "runs/search/test_halving.py",
+    "test_kills.py",
+    "engine/prediction/test_onnx.py",
+    "engine/prediction/test_predict.py",
+    "test_label_app.py",
+    "paper/test_own_sets.py",
+    "attacks/test_judgement.py",
+    "report/test_run_contract.py",
+    "engine/test_watch.py",
+    "evaluation/test_reliability.py",
+    "data/prepare/test_cases.py",
+    "test_docs.py",
+    "methods/test_partial_labels.py",
+    "ops/test_tiling.py",
+    "report/test_report.py",
+)
+"""Files that take more than five seconds, the longest first: so no worker is left alone with one at the end."""
+
+
+def pytest_collection_modifyitems(items):
+    places = {Path(__file__).parent / file: place for place, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(autouse=True)
