@@ -1,7 +1,7 @@
-"""What many tests share: a small phantom on disk, a cache of its prepared form, one thread, and a seed for each test."""
+"""What many tests share: a small phantom on disk, a cache of its prepared form, and a seed for each test."""
 
-import os
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,14 +13,51 @@ from coranet.runs.options import Options
 if hasattr(signal, "SIGHUP"):  # which nohup and its like take away, also from commands that are tested
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-torch.set_num_threads(1)  # several tests run beside each other, and so do the processes that they start:
-os.environ["OMP_NUM_THREADS"] = "1"
+
+LONGEST = (
+    "methods/test_contract.py",
+    "attacks/test_attacks.py",
+    "runs/test_volumes.py",
+    "engine/test_trainer.py",
+    "report/test_report_request.py",
+    "cli/test_cli.py",
+    "paper/test_figures.py",
+    "cli/test_endings.py",
+    "runs/test_comparison.py",
+    "paper/test_studies.py",
+    "nets/test_monai.py",
+    "engine/test_group.py",
+    "paper/test_reproduce.py",
+    "runs/search/test_halving.py",
+    "test_kills.py",
+    "engine/prediction/test_onnx.py",
+    "engine/prediction/test_predict.py",
+    "test_label_app.py",
+    "paper/test_own_sets.py",
+    "attacks/test_judgement.py",
+    "report/test_run_contract.py",
+    "engine/test_watch.py",
+    "evaluation/test_reliability.py",
+    "data/prepare/test_cases.py",
+    "test_docs.py",
+    "methods/test_partial_labels.py",
+    "ops/test_tiling.py",
+    "report/test_report.py",
+)
+"""Files that take more than five seconds, the longest first: so no worker is left alone with one at the end."""
+
+
+def pytest_collection_modifyitems(items):
+    places = {Path(__file__).parent / file: place for place, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(autouse=True)
 def seeded():
     """No test depends on what those before it drew."""
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed writes down the stack for each kind of device
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(0)
 
 
 @pytest.fixture(scope="session")

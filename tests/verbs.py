@@ -5,31 +5,36 @@ They are forked from one process that has imported everything, so that each is a
 
 import multiprocessing
 import os
+import resource
 import sys
 from pathlib import Path
 
 FORKS = multiprocessing.get_context("forkserver")
+PICTURES = "coranet.report.pictures.page_pictures"
 FORKS.set_forkserver_preload(
-    ["coranet.cli", "coranet.runs.jobs", "coranet.report", "coranet.data.doctor.intake", __name__]
+    ["coranet.cli.terminal.display", "coranet.runs.jobs", PICTURES, "coranet.data.doctor.intake", __name__]
 )
 
 
-def start(arguments, said, gate=None):
-    """A process that runs a verb; what it says goes to a file. Where a gate is given, it is waited for."""
+def start(arguments, said, gate=None, largest=None):
+    """A process that runs a verb; what it says goes to a file.
+
+    Where a gate is given, it is waited for; where a size is, no file may have more bytes, as on a disk that is full.
+    """
     words = list(map(str, arguments))
-    process = FORKS.Process(target=_run, args=(words, str(said), gate))
+    process = FORKS.Process(target=_run, args=(words, str(said), gate, largest))
     process.start()
     return process
 
 
-def finish(arguments, said):
+def finish(arguments, said, **limits):
     """Run a verb to its end; its exit status."""
-    process = start(arguments, said)
+    process = start(arguments, said, **limits)
     process.join()
     return process.exitcode
 
 
-def _run(words, said, gate):
+def _run(words, said, gate, largest):
     import torch
 
     from coranet.cli import main
@@ -41,6 +46,8 @@ def _run(words, said, gate):
     sys.argv = ["coranet", *words]
     if gate is not None:
         gate.wait()
+    if largest is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     main(words)
 
 

@@ -64,7 +64,7 @@ LAZY = (
     "rich.table",
     "scipy.io",
 )
-LAZY += ("scipy.ndimage", "scipy.stats", "h5py", "nibabel", "torch._dynamo")
+LAZY += ("scipy.ndimage", "scipy.stats", "h5py", "nibabel")
 """What the product imports when it is needed."""
 
 

@@ -431,8 +431,10 @@ def test_label_maps_from_before_are_named(capsys, finished, scans, tmp_path):
 
 def test_demo(capsys, monkeypatch, tmp_path):
     from coranet.data.datasets.phantom import Phantom
+    from coranet.report.pictures import page_pictures
     from coranet.runs import demonstration
 
+    monkeypatch.setattr(page_pictures, "DPI", 30)
     monkeypatch.setattr(demonstration, "PHANTOM", Phantom(shape=(32, 32, 3)))
     monkeypatch.setattr(demonstration, "PATIENTS", {"labelled": 2, "unlabelled": 2, "test": 2})
     arguments = ["demo", "--out", tmp_path / "demo", "--steps", 6, "--device", "cpu"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
@@ -150,6 +152,14 @@ def test_one_patient_is_one_vote() -> None:
     assert one is not None
     assert (several.votes, several.voters, several.clear, several.turn) == (12, 12, True, flip)
     assert (one.votes, one.voters, one.clear) == (1, 1, False)
+
+
+def test_a_verdict_waits_for_no_statistics_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)  # whoever imports it now fails
+    monkeypatch.delitem(vars(scipy), "stats", raising=False)
+    verdict = judge([("a", {AS_IT_LIES: 1.0})])
+    assert verdict is not None
+    assert not verdict.clear
 
 
 def test_an_organ_with_a_slightly_clearer_twin_is_not_called_flipped() -> None:

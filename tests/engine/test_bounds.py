@@ -1,8 +1,10 @@
 """What run.json says is believed within bounds: it may come from anyone."""
 
+import inspect
 import json
 import resource
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -111,3 +113,12 @@ def test_json_without_end_is_refused(run, content, message):
     (run / "run.json").write_text(content)
     with pytest.raises(InputError, match=rf"run\.json: .*{message}"):
         Run.read(run)
+
+
+def test_an_allowance_loads_no_compiler(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)  # whoever imports it now fails,
+    monkeypatch.delattr(
+        inspect.unwrap(Allowance.__torch_dispatch__), "__dynamo_disable", raising=False
+    )  # or forgets it
+    with Allowance(100, "too much"):
+        assert len(torch.empty(25)) == 25

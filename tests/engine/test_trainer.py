@@ -2,11 +2,8 @@
 
 import json
 import os
-import resource
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +13,7 @@ import pytest
 import torch
 
 from coranet.data.readers import nifti
-from coranet.engine import checkpoint
+from coranet.engine import Listener, checkpoint
 from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
 from coranet.engine.setup import Setup
@@ -26,8 +23,8 @@ from coranet.feed.case_maps import read_maps
 from coranet.locks import owned
 from coranet.runs.launch import train
 from coranet.runs.run_plan import make_run
+from tests import verbs
 
-COMMAND = [sys.executable, "-m", "coranet", "train"]
 SMALL = ["--set", "net.width=4", "--set", "net.levels=2", "--set", "train.batch=[2,2]", "--device", "cpu", "--val", "0"]
 SMALL += ["--method", "coranet", "--preset", "auto", "--set", "train.watch=false"]
 
@@ -52,13 +49,16 @@ def records(run):
 
 
 def start(scans, out, cache, *more):
-    command = [*COMMAND, scans, "--out", out, "--cache", cache, *SMALL, *more]
-    return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return verbs.start(["train", scans, "--out", out, "--cache", cache, *SMALL, *more], said_of(out))
+
+
+def said_of(out):
+    return out.with_name("said")
 
 
 def wait_for(path, process):
     while not path.exists():
-        assert process.poll() is None, process.stderr.read()
+        assert process.is_alive(), path
         time.sleep(0.005)
 
 
@@ -98,46 +98,36 @@ def test_one_seed_one_result(scans, small, finished, tmp_path):
 
 
 def test_resuming_after_kill_9_gives_the_same_weights_to_the_bit(scans, cache, tmp_path, small):
-    killed, settings = tmp_path / "killed", ["--steps", "80", "--save-every", "3"]
-    whole = train(scans, tmp_path / "whole", small(val=0, steps=80, save_every=3))
+    killed, settings = tmp_path / "killed", ["--steps", "50", "--save-every", "3"]
+    whole = train(scans, tmp_path / "whole", small(val=0, steps=50, save_every=3))
     process = start(scans, killed, cache, *settings)
     wait_for(killed / "log.jsonl", process)
-    time.sleep(0.2)  # somewhere in the middle of a step, or of a save
+    time.sleep(0.1)  # somewhere in the middle of a step, or of a save
     process.kill()
-    process.communicate()
+    process.join()
     step = state(killed)["step"]
-    assert 0 < step < 80
-    train(scans, killed, small(val=0, steps=80, save_every=3), resume=True)
+    assert 0 < step < 50
+    train(scans, killed, small(val=0, steps=50, save_every=3), resume=True)
     assert same(state(killed), state(whole))
     assert [line["step"] for line in records(killed)] == sorted({line["step"] for line in records(killed)})
 
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import torch
-from coranet.engine import Listener
-from coranet.runs.launch import train
-from coranet.runs.options import Options
 
 class Kill(Listener):
     def on_begin(self, plan):
         os.kill(os.getpid(), signal.SIGKILL)
 
-torch.set_num_threads(1)
-settings = (("net.width", "4"), ("net.levels", "2"), ("train.batch", "[2, 2]"), ("train.watch", "false"))
-options = Options(
-    preset="auto",
-    cache=Path(sys.argv[3]), device="cpu", method="coranet", steps=12, val=0, save_every=1000, overrides=settings
-)
-train(sys.argv[1], sys.argv[2], options, listeners=[Kill()])
-"""
+
+def train_and_be_killed(scans, out, options):
+    torch.set_num_threads(1)
+    train(scans, out, options, listeners=[Kill()])
 
 
-def test_a_run_killed_before_its_first_save_is_continued_all_the_same(scans, cache, tmp_path, small):
+def test_a_run_killed_before_its_first_save_is_continued_all_the_same(scans, tmp_path, small):
     out = tmp_path / "run"
-    command = [sys.executable, "-c", KILLED, *map(str, (scans, out, cache))]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    process = verbs.FORKS.Process(target=train_and_be_killed, args=(scans, out, small(val=0, save_every=1000)))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert state(out)["step"] == 0
     train(scans, out, small(val=0, save_every=1000), resume=True)
     undisturbed = train(scans, tmp_path / "undisturbed", small(val=0))
@@ -158,9 +148,10 @@ def test_a_request_to_stop_saves_and_says_how_to_go_on(scans, cache, tmp_path, s
     out = tmp_path / "run"
     process = start(scans, out, cache, "--steps", "2000")
     wait_for(out / "log.jsonl", process)
-    process.send_signal(signum)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 128 + signum
+    os.kill(process.pid, signum)
+    process.join(60)
+    said = said_of(out).read_text()
+    assert process.exitcode == 128 + signum
     assert f"Stopped by {signum.name} after step" in said
     assert "--resume" in said
     assert "Traceback" not in said
@@ -174,9 +165,9 @@ def test_a_run_in_training_is_left_alone_until_its_process_has_ended(scans, cach
     wait_for(out / "log.jsonl", process)
     with pytest.raises(InputError, match=f"{out}: is in use by process {process.pid} on "):
         train(scans, out, small(val=0, steps=2000), resume=True)
-    undisturbed = process.poll() is None
+    undisturbed = process.is_alive()
     process.kill()
-    process.communicate()
+    process.join()
     assert undisturbed
     steps = [record["step"] for record in records(out)]
     assert steps == sorted(set(steps))
@@ -315,14 +306,11 @@ def test_a_full_disk_loses_nothing(scans, cache, tmp_path, small):
     (out / "run.json").write_text(json.dumps(run))
     before = (out / "last.pt").read_bytes()
 
-    def small_disk():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
-
-    command = [*COMMAND, scans, "--out", out, "--cache", cache, "--device", "cpu", "--resume"]
-    done = subprocess.run(list(map(str, command)), preexec_fn=small_disk, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "last.pt: cannot be written (File too large). What was there before is untouched" in done.stderr
-    assert "Traceback" not in done.stderr
+    command = ["train", scans, "--out", out, "--cache", cache, "--device", "cpu", "--resume"]
+    assert verbs.finish(command, said_of(out), largest=len(before) // 2) == 1
+    said = said_of(out).read_text()
+    assert "last.pt: cannot be written (File too large). What was there before is untouched" in said
+    assert "Traceback" not in said
     assert (out / "last.pt").read_bytes() == before
     assert not list(out.glob(".*.part"))
 

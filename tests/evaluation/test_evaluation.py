@@ -153,6 +153,14 @@ def test_csv_keeps_odd_names(tmp_path: Path) -> None:
     assert Scores.read_csv(tmp_path / "scores.csv").rows == rows
 
 
+@pytest.mark.parametrize("metric", ["dsc", "hd95_mm"])
+def test_a_mean_alone_is_that_of_the_summary(folders: tuple[Path, Path], metric: str) -> None:
+    scores = evaluate(*folders)
+    assert scores.mean_of(metric) == scores.mean()[metric].mean
+    for name, of in scores.per_class().items():
+        assert scores.mean_of(metric, name) == of[metric].mean
+
+
 def test_a_table_made_before_or_after_a_metric_was_added_is_read(
     folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

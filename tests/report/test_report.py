@@ -8,18 +8,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 from scipy.stats import wilcoxon
 
@@ -33,7 +36,7 @@ from coranet.report.curves import INKS, curve_of
 from coranet.report.numbers import FACTS, failures, p_value
 from coranet.report.pictures.case_slices import choose_cases, cut_case, middle_of_object
 from coranet.report.pictures.filmstrip import MOST, evenly
-from coranet.report.pictures.paint import COLOURS, Panel, draw_panel, square_around
+from coranet.report.pictures.paint import COLOURS, Panel, as_png, draw_panel, square_around
 from coranet.report.run_files import read_runs
 from coranet.report.score_tables import difference_row, score_row
 from coranet.report.seeds import comparison_text, standings, write_comparison
@@ -119,6 +122,25 @@ def test_pictures_are_wide_and_show_classes_and_uncertainty(report: Path) -> Non
     columns = np.nonzero(reddish(above_legend["comparison"]))[1]
     assert columns.min() > 0.8 * pictures["comparison"].shape[1]  # in the last of seven columns
     assert all(close_to(pictures["curves"], ink).sum() > 40 for ink in INKS[:2])
+
+
+@pytest.mark.parametrize("layout", ["constrained", None])
+def test_a_figure_is_drawn_once_and_looks_as_matplotlib_saves_it(layout: Literal["constrained"] | None) -> None:
+    figures, drawn = [Figure(figsize=(3, 2), layout=layout) for _ in range(2)], []
+
+    class Counted(Line2D):
+        def draw(self, renderer: RendererBase) -> None:
+            drawn.append(self)
+            super().draw(renderer)
+
+    for figure in figures:
+        figure.add_subplot().add_line(Counted([0, 1], [1, 0]))
+        figure.suptitle("title")
+    written = as_png(figures[0], 70)
+    assert len(drawn) == 1
+    content = BytesIO()
+    figures[1].savefig(content, format="png", dpi=70)
+    assert written == content.getvalue()
 
 
 def paint(panel: Panel, limits: Array) -> Array:

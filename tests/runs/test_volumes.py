@@ -29,7 +29,8 @@ from coranet.runs.presets import choose_dims
 from coranet.runs.run_plan import make_run
 
 CPU = torch.device("cpu")
-SMALL = (("net.width", "2"), ("net.levels", "2"), ("train.batch", "[2, 2]"), ("train.watch", "false"))
+SELDOM = (("train.checks", "2"), ("train.relabellings", "2"))  # to predict whole volumes takes far longer than a step
+SMALL = (("net.width", "2"), ("net.levels", "2"), ("train.batch", "[2, 2]"), ("train.watch", "false"), *SELDOM)
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,11 @@ class Allowance(TorchDispatchMode):
         begin()
         self.left, self.refusal = most, refusal
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """To keep PyTorch's compiler away from what follows loads it, which takes more than a second; none is at work."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

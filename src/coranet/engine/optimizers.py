@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import TypeVar
+
 import torch
 
 from coranet.engine.run import Optim
 from coranet.methods import Method
 from coranet.types import Nets
+
+Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
+
+
+def _eager(kind: type[Kind]) -> type[Kind]:
+    """The same optimizer without PyTorch's compiler, which takes more than a second to load and which no run uses.
+
+    These methods of the plain one load it, to be ready for being compiled; what they wrap does not.
+    """
+    waiting = ("add_param_group", "zero_grad", "state_dict", "load_state_dict", "step")
+    bare = {name: inspect.unwrap(getattr(kind, name)) for name in waiting}
+    return type(kind.__name__, (kind,), {**bare, "step": torch.no_grad()(bare["step"])})
+
+
+_ADAM, _ADAMW, _SGD = _eager(torch.optim.Adam), _eager(torch.optim.AdamW), _eager(torch.optim.SGD)
 
 
 def make_optimizers(
@@ -40,11 +58,11 @@ def rate(optim: Optim, step: int, steps: int) -> float:
 
 def _make_optimizer(parameters: list[torch.nn.Parameter], optim: Optim, captured: bool) -> torch.optim.Optimizer:
     if optim.kind != "sgd":
-        kind = torch.optim.Adam if optim.kind == "adam" else torch.optim.AdamW
+        kind = _ADAM if optim.kind == "adam" else _ADAMW
         return kind(parameters, optim.lr, optim.betas, weight_decay=optim.weight_decay, fused=True, capturable=captured)
     # Fused only where it must be: it fails where a head gets its first gradient later than the others, unless every
     # momentum is there from the start.
-    made = torch.optim.SGD(
+    made = _SGD(
         parameters,
         optim.lr,
         optim.momentum,

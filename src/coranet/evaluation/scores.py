@@ -32,6 +32,12 @@ class Scores:
         """Each case's mean over the classes present in it, NaN where there is none: what is averaged and compared."""
         return {case: _mean(rows, metric) for case, rows in _grouped(self.rows, lambda row: row.case).items()}
 
+    def mean_of(self, metric: str, class_name: str | None = None) -> float:
+        """What `mean` or `per_class` say of one metric, without its interval, which takes far longer than the mean."""
+        if class_name is None:
+            return float(mean_of_present(np.array(list(self.by_case(metric).values()))))
+        return _mean((row for row in self.rows if row.class_name == class_name), metric)
+
     def mean(self) -> dict[str, Summary]:
         """Each metric over cases, a case being worth the mean of its classes."""
         return {metric: summarise(list(self.by_case(metric).values())) for metric in METRICS}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 
 from coranet.errors import InputError
@@ -15,7 +14,7 @@ from coranet.paper.table_text import Part, read_table, table_markup, table_rows,
 from coranet.paper.tables import TABLES
 from coranet.report.markup import document, element, picture
 from coranet.report.numbers import TableRow, csv_text
-from coranet.report.pictures.paint import DPI, Picture
+from coranet.report.pictures.paint import DPI, Picture, as_png
 
 
 def write_evidence(root: Path, names: Sequence[str]) -> tuple[Path, list[Part | Sheet]]:
@@ -64,10 +63,9 @@ def _titled(folder: Path, drawn: Picture) -> str:
 
 
 def _keep(folder: Path, drawn: Picture) -> str:
-    content = BytesIO()
-    drawn.figure.savefig(content, format="png", dpi=DPI)
+    content = as_png(drawn.figure, DPI)
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{drawn.name}.png", content.getvalue())
+    write_atomically(folder / f"{drawn.name}.png", content)
     if drawn.numbers:
         write_atomically(folder / f"{drawn.name}.csv", csv_text(drawn.numbers).encode())
-    return picture(drawn.name, content.getvalue(), drawn.caption)
+    return picture(drawn.name, content, drawn.caption)

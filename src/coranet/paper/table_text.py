@@ -166,9 +166,9 @@ def _value(scores: Scores, metric: str) -> float:
     name, _, of = metric.partition(":")
     if of:
         title = next((row.class_name for row in scores.rows if row.value == HEART_CLASSES[of]), None)
-        value = float("nan") if title is None else scores.per_class()[title][name].mean
+        value = float("nan") if title is None else scores.mean_of(name, title)
     else:
-        value = scores.mean()[name].mean
+        value = scores.mean_of(name)
     return 100 * value if METRICS[name].unit == "%" else value
 
 

@@ -57,12 +57,11 @@ def standings(repeats: Sequence[Mapping[str, Path]], against: str | None = None)
 def _standing(name: str, runs: Sequence[FinishedRun], base: Sequence[FinishedRun]) -> Standing:
     patients = patients_of(runs[0].folder.parent, [run.scores for run in runs])
     dice, theirs = (by_patient(_over_seeds([run.scores for run in some], "dsc"), patients) for some in (runs, base))
-    means = [run.scores.mean() for run in runs]
     return Standing(
         name=name,
-        each=tuple(one["dsc"].mean for one in means),
+        each=tuple(run.scores.mean_of("dsc") for run in runs),
         patients=summarise(list(dice.values())),
-        measures={name: mean(one[name].mean for one in means) for name in MEASURES if name != "dsc"},
+        measures={name: mean(run.scores.mean_of(name) for run in runs) for name in MEASURES if name != "dsc"},
         failures=failures(run.scores for run in runs),
         facts={title: mean(fact.of(run) for run in runs) for title, fact in FACTS.items()},
         ahead=None if name == base[0].name else compare(dice, theirs),

@@ -29,10 +29,11 @@ _TIMES, _ENOUGH = 5, 2.0
 def estimate_prices(setup: Setup, done: int = 0, *, captured: bool = False) -> Prices:
     """Of the work that is left after so many steps; with `captured`, steps are one CUDA graph where the run says so."""
     nets = copy.deepcopy(setup.nets)
+    times = _times(setup, done)
     ahead = [stretch for stretch in setup.timeline if stretch.stop > max(stretch.start, done)]
-    per_window, memory = _look(setup, nets)
+    per_window, memory = _look(setup, nets, times)
     learn, warm = _learner(setup, nets, captured and setup.run.accel.graphs)
-    steps = {stretch.phase.name: _step_seconds(setup, learn, warm, memory, stretch) for stretch in ahead}
+    steps = {stretch.phase.name: _step_seconds(setup, learn, warm, memory, stretch, times) for stretch in ahead}
     predictor, watch = setup.predictor(), Watch.of(setup, Path())
 
     def whole(pool: Pool | None) -> float:
@@ -47,7 +48,16 @@ def estimate_prices(setup: Setup, done: int = 0, *, captured: bool = False) -> P
     )
 
 
-def _look(setup: Setup, nets: Nets) -> tuple[float, CaseMemory | None]:
+def _times(setup: Setup, done: int) -> int:
+    """Several, as a machine stumbles now and then; but a short run does not wait for its forecast longer than for its steps.
+
+    Processes that wait for each other time their work once.
+    """
+    left = setup.run.train.steps - done
+    return max(1, min(_TIMES, left // 10)) if setup.group.size == 1 else 1
+
+
+def _look(setup: Setup, nets: Nets, times: int) -> tuple[float, CaseMemory | None]:
     """How long one window takes to predict, and a memory that holds what would be kept of a few."""
     run, pool = setup.run, setup.shown
     predictor = replace(setup.predictor(), segmenter=run.method.segmenter(nets))
@@ -57,7 +67,7 @@ def _look(setup: Setup, nets: Nets) -> tuple[float, CaseMemory | None]:
     memory = CaseMemory(setup.unlabelled, replace(setup.room)) if setup.unlabelled else None
     if memory is not None:
         memory.write(index, run.method.remember(prediction))
-    return _seconds(setup, lambda: predictor(some)) / len(index), memory
+    return _seconds(setup, lambda: predictor(some), times) / len(index), memory
 
 
 def _learner(setup: Setup, nets: Nets, captured: bool) -> tuple[Callable[..., object], int]:
@@ -68,7 +78,7 @@ def _learner(setup: Setup, nets: Nets, captured: bool) -> tuple[Callable[..., ob
 
 
 def _step_seconds(
-    setup: Setup, learn: Callable[..., object], warm: int, memory: CaseMemory | None, stretch: Stretch
+    setup: Setup, learn: Callable[..., object], warm: int, memory: CaseMemory | None, stretch: Stretch, times: int
 ) -> float:
     run = setup.run
 
@@ -82,14 +92,13 @@ def _step_seconds(
 
     for _ in range(warm):
         step()
-    return _seconds(setup, step)
+    return _seconds(setup, step, times)
 
 
-def _seconds(setup: Setup, work: Callable[[], object]) -> float:
-    """The median of a few times, as a machine stumbles now and then; processes that wait for each other do it once."""
+def _seconds(setup: Setup, work: Callable[[], object], times: int) -> float:
+    """The median of so many times."""
     taken: list[float] = []
-    most = _TIMES if setup.group.size == 1 else 1
-    while len(taken) < most and sum(taken) < _ENOUGH:
+    while len(taken) < times and sum(taken) < _ENOUGH:
         begin = time.monotonic()
         work()
         if setup.device.type == "cuda":

@@ -55,7 +55,7 @@ def _hippocampus(runs: Path) -> str:
     """Means over three seeds, and of all labels."""
     place = runs / "hippocampus"
     found = _standings(place, seeds=3, first="-seed0")
-    every = 100 * Scores.read_csv(place / "supervised-208-labels-seed0/scores.csv").mean()["dsc"].mean
+    every = 100 * Scores.read_csv(place / "supervised-208-labels-seed0/scores.csv").mean_of("dsc")
     supervised, coranet, repaired = (f"{100 * mean(found[row].each):.2f}" for row in DEMO)
     return (
         "Real scans, hippocampus MR with 10 labelled and 198 unlabelled cases, 52 test cases, three seeds:\n"

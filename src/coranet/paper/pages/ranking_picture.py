@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 from statistics import mean
 
@@ -10,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coranet.paper.pages.rankings import ranking
+from coranet.report.pictures.paint import as_png
 from coranet.report.seeds import Standing
 
 TITLES = {"acdc": "ACDC, 14 labelled patients, one seed", "phantom": "phantom, 4 labelled patients, three seeds"}
@@ -34,9 +34,7 @@ def ranking_picture(runs: Path) -> bytes:
         label.set_color(OURS.get(label.get_text(), "#222222"))
     for axes in panels:
         axes.tick_params(axis="y", length=0)
-    content = BytesIO()
-    figure.savefig(content, format="png", dpi=110)
-    return content.getvalue()
+    return as_png(figure, 110)
 
 
 def _draw(axes: Axes, order: list[str], found: dict[str, Standing], title: str) -> None:

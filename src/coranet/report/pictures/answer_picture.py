@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from io import BytesIO
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from coranet.data.grid import through_plane_axis
 from coranet.data.readers import Volume
-from coranet.report.pictures.paint import LARGEST, TEXT, Panel, draw_panel, legend
+from coranet.report.pictures.paint import LARGEST, TEXT, Panel, as_png, draw_panel, legend
 from coranet.report.pictures.upright import upright, upright_spacing
 
 Map = NDArray[np.uint8]
@@ -46,9 +45,7 @@ def answer_png(volume: Volume, label: Map, uncertain: Map | None, classes: Mappi
     legend(
         figure, {value: name for value, name in classes.items() if value}, uncertain=uncertain is not None, truth=False
     )
-    content = BytesIO()
-    figure.savefig(content, format="png", dpi=_DPI)
-    return content.getvalue()
+    return as_png(figure, _DPI)
 
 
 def _fullest(planes: list[Map]) -> int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 
 from coranet.report.curves import draw_curves
 from coranet.report.pictures.filmstrip import draw_film
 from coranet.report.pictures.gallery import draw_comparison
-from coranet.report.pictures.paint import DPI, Picture
+from coranet.report.pictures.paint import DPI, as_png
 from coranet.report.run_files import FinishedRun
 
 
@@ -22,10 +21,4 @@ def draw_pictures(
         draw_film(runs),
         draw_curves(runs),
     )
-    return {one.name: (_png(one), one.caption) for one in drawn if one}
-
-
-def _png(drawn: Picture) -> bytes:
-    content = BytesIO()
-    drawn.figure.savefig(content, format="png", dpi=DPI)
-    return content.getvalue()
+    return {one.name: (as_png(one.figure, DPI), one.caption) for one in drawn if one}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from math import log
 from typing import Any
 
@@ -70,6 +71,17 @@ class Panel:
     """Classes as white edges below the others: they show where the others leave them."""
     uncertain: Labels | None = None
     """Where a person should look, in red."""
+
+
+def as_png(figure: Figure, dpi: int) -> bytes:
+    """The file of a figure, which is laid out first: one that is not is drawn twice by matplotlib, once to do so."""
+    figure.set_dpi(dpi)
+    if layout := figure.get_layout_engine():
+        layout.execute(figure)
+        figure.set_layout_engine(None)
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=dpi)
+    return content.getvalue()
 
 
 def draw_panel(axes: Axes, panel: Panel, limits: Limits, spacing: tuple[float, float] = (1.0, 1.0)) -> None:

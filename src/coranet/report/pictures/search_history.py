@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from coranet.files import write_atomically
+from coranet.report.pictures.paint import as_png
 
 
 def draw_search(file: Path, trials: Sequence[tuple[str, float | None]], importance: Mapping[str, float]) -> None:
@@ -35,6 +35,4 @@ def draw_search(file: Path, trials: Sequence[tuple[str, float | None]], importan
     names = sorted(importance, key=lambda name: importance[name])
     right.barh(names, [importance[name] for name in names])
     right.set(xlim=(0, 1), title="How much a field mattered" if names else "No field made a difference")
-    content = BytesIO()
-    figure.savefig(content, format="png", dpi=120)
-    write_atomically(file, content.getvalue())
+    write_atomically(file, as_png(figure, 120))
