@@ -420,12 +420,10 @@ def test_scans_in_which_an_object_is_missing_are_named(capsys, finished, scans, 
     assert (tmp_path / "p/cases.csv").read_text().splitlines()[1].startswith("b,all,")
 
 
-def test_demo(capsys, monkeypatch, tmp_path):
+def test_demo(capsys, monkeypatch, tmp_path, coarse_pictures):
     from coranet.data.datasets.phantom import Phantom
-    from coranet.report.pictures import page_pictures
     from coranet.runs import demonstration
 
-    monkeypatch.setattr(page_pictures, "DPI", 30)
     monkeypatch.setattr(demonstration, "PHANTOM", Phantom(shape=(32, 32, 3)))
     monkeypatch.setattr(demonstration, "PATIENTS", {"labelled": 2, "unlabelled": 2, "test": 2})
     arguments = ["demo", "--out", tmp_path / "demo", "--steps", 6, "--device", "cpu"]
