@@ -98,3 +98,9 @@ def small(cache):
 def finished(scans, small, tmp_path_factory):
     """A CoraNet run."""
     return train(scans, tmp_path_factory.mktemp("runs") / "run", small(val=1))
+
+
+@pytest.fixture
+def coarse_pictures(monkeypatch):
+    """For tests of what is on a page: pixels take most of the time, and tests/report/test_report.py looks at them."""
+    monkeypatch.setattr("coranet.report.pictures.page_pictures.DPI", 30)

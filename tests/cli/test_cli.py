@@ -429,12 +429,10 @@ def test_label_maps_from_before_are_named(capsys, finished, scans, tmp_path):
     assert "holds label maps from before, which are not in cases.csv: phantom_007. " in err
 
 
-def test_demo(capsys, monkeypatch, tmp_path):
+def test_demo(capsys, monkeypatch, tmp_path, coarse_pictures):
     from coranet.data.datasets.phantom import Phantom
-    from coranet.report.pictures import page_pictures
     from coranet.runs import demonstration
 
-    monkeypatch.setattr(page_pictures, "DPI", 30)
     monkeypatch.setattr(demonstration, "PHANTOM", Phantom(shape=(32, 32, 3)))
     monkeypatch.setattr(demonstration, "PATIENTS", {"labelled": 2, "unlabelled": 2, "test": 2})
     arguments = ["demo", "--out", tmp_path / "demo", "--steps", 6, "--device", "cpu"]

@@ -19,19 +19,14 @@ from coranet.evaluation import Scores
 from coranet.metrics import METRICS, Metric
 from coranet.report import ReportRequest, report_on, table_text
 from coranet.report.numbers import FACTS, MEASURES, Fact, Measure
-from coranet.report.pictures import page_pictures
 from tests.report.finished_runs import CASES, make_data, write_settings
+
+pytestmark = pytest.mark.usefixtures("coarse_pictures")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_data(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture(autouse=True)
-def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which pictures there are does not hang on their pixels, which take most of the time; test_report.py looks at them."""
-    monkeypatch.setattr(page_pictures, "DPI", 30)
 
 
 @pytest.fixture

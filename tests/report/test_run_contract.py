@@ -17,6 +17,8 @@ from coranet.report import ReportRequest, report_on
 from coranet.report.run_contract import RECORD, SETTINGS
 from tests.report.finished_runs import CASES, GEOMETRY, make_data
 
+pytestmark = pytest.mark.usefixtures("coarse_pictures")
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
