@@ -1,6 +1,7 @@
 """What labels are worth of which only some slices were drawn: Dice by share of slices, on development cases.
 
     OMP_NUM_THREADS=1 python benchmarks/partial.py DATA --split docs/splits/hippocampus-10.json --out scores.csv
+    OMP_NUM_THREADS=1 python benchmarks/partial.py LA --split docs/splits/la-dev1-8.json --preset quick --out FILE
     python benchmarks/partial.py LA --split docs/splits/la-dev1-8.json --labelled 8 --steps 6000 --dims 3 --out FILE
 
 DATA is a raw folder of scans that are wholly labelled. Of the split's labelled cases some are taken, and every fourth
@@ -134,6 +135,7 @@ def dice(
     place = Path(tempfile.mkdtemp(prefix="run-", dir=folder.parent))
     split.write(place / "split.json")
     given = Options(
+        preset=asked.preset,
         method=method,
         seed=seed,
         steps=asked.steps,
@@ -200,10 +202,13 @@ def arguments(about: str | None, **more: Any) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=250)
     parser.add_argument("--dims", type=int, choices=[2, 3], default=2)
     parser.add_argument("--patch", type=int, nargs="+")
+    parser.add_argument("--preset", default="auto", help="quick coarsens large scans, so that a CPU can do it")
     parser.add_argument("--device", default="cpu")
     parser.add_argument(
         "--set", nargs="+", default=["net.width=8", "net.levels=3", "train.batch=[4,4]", "optim.lr=0.003"]
     )
+    if "by" in more:
+        parser.add_argument("--by", type=int, help="how far maps of another model are off, in voxels")
     parser.set_defaults(**more)
     return parser.parse_args()
 

@@ -1,6 +1,7 @@
 """What labels by another model are worth, by how good they are: with a few true labels, on development cases.
 
     OMP_NUM_THREADS=1 python benchmarks/teacher.py DATA --split docs/splits/hippocampus-10.json --labelled 1 --out scores.csv
+    OMP_NUM_THREADS=1 python benchmarks/teacher.py LA --split docs/splits/la-dev1-8.json --preset quick --by 8 --out FILE
 
 Data, split and classes as of `partial.py`. The other model is made: true labels of all unlabelled cases, spoilt in one of
 several ways. Rows: `maps`, how good these are themselves, on the unlabelled cases; `alone`, the true labels without them;
@@ -29,29 +30,30 @@ def shifted(label: Labels, by: int) -> Labels:
     return np.roll(label, by, axis=0)
 
 
-def eroded(label: Labels, by: int) -> Labels:
-    """Smaller on every side; larger where it is negative."""
-    change = ndimage.binary_erosion if by > 0 else ndimage.binary_dilation
-    return np.asarray(change(label > 0, iterations=abs(by)), np.uint8)
+def dilated(label: Labels, by: int) -> Labels:
+    """Larger on every side."""
+    return np.asarray(ndimage.binary_dilation(label > 0, iterations=by), np.uint8)
 
 
-def halved(label: Labels, by: int) -> Labels:
+def halved(label: Labels) -> Labels:
     """Without what lies in front of the object's middle."""
     where = np.flatnonzero(label.any(axis=(0, 2)))
-    return np.where(np.arange(label.shape[1])[:, None] < where[len(where) // by], label, 0).astype(np.uint8)
+    return np.where(np.arange(label.shape[1])[:, None] < where[len(where) // 2], label, 0).astype(np.uint8)
 
 
-SPOILT: dict[str, Callable[[Labels], Labels]] = {
-    "as it is": lambda label: label,
-    "shifted by 2": lambda label: shifted(label, 2),
-    "dilated by 2": lambda label: eroded(label, -2),
-    "half missing": lambda label: halved(label, 2),
-}
+def spoilt(by: int) -> dict[str, Callable[[Labels], Labels]]:
+    """The ways, each with its name; `by` is in voxels of the scans."""
+    return {
+        "as it is": lambda label: label,
+        f"shifted by {by}": lambda label: shifted(label, by),
+        f"dilated by {by}": lambda label: dilated(label, by),
+        "half missing": halved,
+    }
 
 
 def main() -> int:
     """Spoil, train and score."""
-    asked = arguments(__doc__, labelled=1, methods=["coranet:plus"], seeds=1)
+    asked = arguments(__doc__, labelled=1, methods=["coranet:plus"], seeds=1, by=2)
     dataset, split = read_folder(asked.data), chosen_split(asked)
     taken = Split(labelled=(*split.labelled, *split.unlabelled), unlabelled=(), val=split.val, test=())
     (method,) = asked.methods
@@ -63,7 +65,7 @@ def main() -> int:
         copy_dataset(dataset, split, root / "plain", lambda label: label)
         for seed in range(asked.seeds):
             scores.add(("none", "alone", seed), dice(root / "plain", split, method, seed, asked))
-        for name, spoil in SPOILT.items():
+        for name, spoil in spoilt(asked.by).items():
             copy_dataset(dataset, taken, root / name, lambda label: label)
             (root / f"{name} maps").mkdir()
             found = []
