@@ -116,6 +116,7 @@ def test_runs_name_every_estimator():
         lambda: TTA(passes=0),
         lambda: TTA(scale=(1.1, 0.8)),
         lambda: TTA(shift=0.0),
+        lambda: TTA(shift=1.0),
         lambda: MCDropout(rate=1.0),
         lambda: MCDropout(threshold=2.0),
         lambda: Aleatoric(draws=1),
