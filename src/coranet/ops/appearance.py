@@ -125,7 +125,7 @@ def changed_look(image: Tensor, look: Look, generator: torch.Generator, unit: fl
     y = _toned(_shaded(x, look.bias), *(value.view(-1, *ones) for value in tones))
     for axis in range(2, x.ndim):
         spread = _resolving(look.resolution, x.shape[axis]) @ _smoothing(look.blur, x.shape[axis])
-        y = _along(y, spread, axis)
+        y = along(y, spread, axis)
     grain = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
     y = y + look.noise.view(-1, *ones) * unit * grain
     return torch.where(look.changed.view(-1, *ones) > 0, y, x).to(image.dtype)
@@ -180,8 +180,8 @@ def _resolving(share: Tensor, length: int) -> Tensor:
     return (1 - part) * nearest(before) + part * nearest(before + 1)
 
 
-def _along(x: Tensor, matrices: Tensor, axis: int) -> Tensor:
-    """Each image times its matrix along one axis."""
+def along(x: Tensor, matrices: Tensor, axis: int) -> Tensor:
+    """Each image `(B, C, *S)` times its matrix `(B, N, N)` along one axis."""
     moved = x.movedim(axis, -1)
     flat = moved.reshape(len(x), -1, moved.shape[-1])
     return (flat @ matrices.to(x.dtype).transpose(1, 2)).view(moved.shape).movedim(-1, axis)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from coranet.ops.appearance import along
+
 
 def gaussian_noise(image: Tensor, sigma: float, limit: float = 2.0) -> Tensor:
     """Add n, drawn from N(0, sigma²) and clipped at `limit` sigmas."""
@@ -44,12 +46,10 @@ def gaussian_blur(image: Tensor, sigma: Tensor, radius: int = 6) -> Tensor:
     offsets = torch.arange(-radius, radius + 1, device=image.device)
     weights = torch.exp(-0.5 * (offsets / sigma.unsqueeze(1)).square())
     weights = weights / weights.sum(dim=1, keepdim=True)
-    for axis in range(2, image.ndim):
-        places, last = torch.arange(image.shape[axis], device=image.device), image.shape[axis] - 1
-        # A sum over shifts: a convolution would fall to half precision under autocast.
-        smooth = torch.zeros_like(image)
-        for step, weight in enumerate(weights.unbind(dim=1), start=-radius):
-            shifted = image.index_select(axis, (places + step).clamp(0, last))
-            smooth = torch.addcmul(smooth, shifted, weight.view(-1, *[1] * (image.ndim - 1)).to(image.dtype))
-        image = smooth
+    with torch.autocast(image.device.type, enabled=False):  # a product would fall to half precision
+        for axis in range(2, image.ndim):
+            place = torch.arange(image.shape[axis], device=image.device)
+            seen = (place[:, None] + offsets).clamp(0, len(place) - 1)
+            shifts = (seen.unsqueeze(2) == place).to(weights.dtype)  # (N, offsets, N)
+            image = along(image, torch.einsum("bo,iok->bik", weights, shifts), axis)
     return image
