@@ -35,6 +35,8 @@ def fits(skip: Tensor, channels: int) -> bool:
 
 def join(skip: Tensor, up: Tensor, bias: Tensor) -> Tensor:
     """Two `(B, C, *S)` and `(C,)` to `(B, 2C, *S)`, the bias being added to the second."""
+    assert up.shape == skip.shape
+    assert up.dtype == skip.dtype
     found: Tensor = _Join.apply(skip, up.contiguous(memory_format=_layout(skip)), bias)
     return found
 
