@@ -1,6 +1,7 @@
 """Blocks computed as wholes say what their layers say one by one: networks on any device, kernels on a GPU."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from torch.nn import functional as F
 
 from coranet import kernels
 from coranet.nets import MakeNet, Net, fuse
-from coranet.nets.layers import read_heads
+from coranet.nets.layers import Upsample, max_pool, read_heads
 
 gpu = [pytest.mark.gpu, pytest.mark.skipif(not kernels.available(), reason="no GPU with Triton")]
 HEADS = {"main": 3, "con": 2, "rad": 2}
@@ -120,6 +121,11 @@ class TestKernels:
             )
             shifted = x.double() + offset.double().view(1, -1, *[1] * (x.ndim - 2))
             close(evaluated.double(), F.relu(F.batch_norm(shifted, *running[1], weight.double(), bias.double())), 1e-2)
+            learning = norm.norm_relu(
+                x, weight.requires_grad_(), bias, running[0], offset, each=False, learning=False, momentum=0.1, eps=1e-5
+            )
+            assert learning.requires_grad
+            close(evaluated.float(), learning.detach().float(), 1e-3)
 
     @pytest.mark.parametrize(("inputs", "count"), [(1, 1), (16, 1), (16, 3)])
     def test_convolution(self, inputs, count):
@@ -140,12 +146,54 @@ class TestKernels:
         assert readout.fits(x, weight)
         same(readout.readout, F.conv2d if dims == 2 else F.conv3d, (x, weight, bias))
 
+    @pytest.mark.parametrize("ties", [False, True])
+    @pytest.mark.parametrize(
+        "shape", [(2, 16, 6, 10), (1, 64, 34, 6), (3, 8, 130, 66), (1, 512, 2, 4), (2, 32, 4, 6, 34)]
+    )
+    def test_max_pooling(self, shape, ties):
+        """To the bit: nothing is computed, values are only chosen."""
+        from coranet.kernels import pool
+
+        x, plain = half(*shape), F.max_pool2d if len(shape) == 4 else F.max_pool3d
+        if ties:
+            x = channels_last(F.relu(x.round()))
+        assert pool.fits(x)
+        # Plain planes: of equal values PyTorch takes the first there.
+        mine, theirs = gradients(pool.max_pool, [x]), gradients(lambda x: plain(x, 2), [x.contiguous()])
+        for one, other in zip(mine, theirs, strict=True):
+            assert torch.equal(one, other)
+
+    def test_max_pooling_leaves_odd_sizes_to_the_plain_layer(self):
+        from coranet.kernels import pool
+
+        layer, x = max_pool(2), half(2, 16, 7, 8)
+        fuse(layer)
+        assert not pool.fits(x)
+        assert torch.equal(layer(x), F.max_pool2d(x, 2))
+
+    @pytest.mark.parametrize(
+        "shape", [(2, 16, 6, 10), (1, 64, 33, 7), (3, 8, 130, 67), (16, 32, 96, 96), (2, 32, 4, 5, 34)]
+    )
+    def test_join(self, shape):
+        from coranet.kernels import join
+
+        skip, up, bias = half(*shape), half(*shape), torch.randn(shape[1], device="cuda")
+        assert join.fits(skip, shape[1])
+
+        def plain(skip, up, bias):
+            return torch.cat([skip, up + bias.view(1, -1, *[1] * (up.ndim - 2))], dim=1)
+
+        same(join.join, plain, (skip, up, bias))
+        first, again = (gradients(join.join, (skip, up, bias)) for _ in range(2))
+        assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+
+    @pytest.mark.parametrize(("body", "dims"), [("vnet", 3), ("unet", 2), ("unet", 3)])
     @pytest.mark.parametrize("convolutions", [1, 2])
-    def test_a_whole_network(self, convolutions):
-        plain, whole = twins("vnet", 3, "batch", convolutions, width=16)
+    def test_a_whole_network(self, convolutions, body, dims):
+        plain, whole = twins(body, dims, "batch", convolutions, width=16)
         for net in (plain, whole):
             net.cuda()
-        image = torch.randn(2, 1, 32, 32, 32, device="cuda")
+        image = torch.randn(2, 1, *[32] * dims, device="cuda")
         exact = plain(image)
         with torch.autocast("cuda", torch.bfloat16):
             fast = whole(channels_last(image))
@@ -166,6 +214,51 @@ class TestKernels:
         with torch.autocast("cuda", torch.bfloat16):
             read_heads(list(whole.heads.values()), half(1, 16, 8, 8, 8))
         assert calls == [48]
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+@pytest.mark.parametrize("transposed", [True, False])
+def test_pooling_and_joining_change_no_bit_on_a_cpu(transposed, dims):
+    torch.manual_seed(0)
+    x, skip = torch.randn(2, 8, *[5] * dims), torch.randn(2, 4, *[10] * dims)
+    up, pool = Upsample(dims, 8, 4, transposed=transposed), max_pool(dims)
+    pooled, joined = (F.max_pool2d if dims == 2 else F.max_pool3d)(skip, 2), torch.cat([skip, up(x)], dim=1)
+    for fused in (False, True):
+        assert up.fused is pool.fused is fused
+        assert torch.equal(pool(skip), pooled)
+        assert torch.equal(up.join(skip, x), joined)
+        for layer in (up, pool):
+            fuse(layer)
+
+
+def test_pooling_and_joining_have_no_weights_of_their_own():
+    _, whole = twins("unet", 2, "batch", 1)
+    keys = whole.state_dict().keys()
+    assert not [key for key in keys if key.startswith("pool")]
+    assert {key for key in keys if key.startswith("decoders.main.up.0.")} == {
+        "decoders.main.up.0.conv.weight",
+        "decoders.main.up.0.conv.bias",
+    }
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_the_bias_of_an_up_sampling_is_added_once_where_it_is_joined(monkeypatch, dims):
+    """A stand-in for the kernel, for want of a GPU."""
+    torch.manual_seed(0)
+    x, skip, up = torch.randn(2, 8, *[5] * dims), torch.randn(2, 4, *[10] * dims), Upsample(dims, 8, 4, transposed=True)
+    joined, seen = up.join(skip, x), []
+
+    def join(skip, up, bias):
+        seen.append(skip.shape)
+        return torch.cat([skip, up + bias.view(1, -1, *[1] * dims)], dim=1)
+
+    kernel = SimpleNamespace(fits=lambda skip, channels: skip.shape[1] == channels, join=join)
+    monkeypatch.setattr("coranet.kernels.join", kernel, raising=False)
+    monkeypatch.setattr(kernels, "available", lambda: True)
+    fuse(up)
+    torch.testing.assert_close(up.join(skip, x), joined)
+    assert torch.equal(up.join(skip[:, :2], x), torch.cat([skip[:, :2], up(x)], dim=1))  # does not fit
+    assert seen == [skip.shape]
 
 
 @pytest.mark.parametrize("convolutions", [1, 2])

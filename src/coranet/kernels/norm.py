@@ -50,6 +50,8 @@ def norm_relu(
     """
     if not learning:
         assert running is not None
+        if not (torch.is_grad_enabled() and _learns(x, weight, bias, offset)):
+            return _evaluate(x, weight, bias, running, offset, eps)
         scale = weight * torch.rsqrt(running[1] + eps)
         mean = running[0] if offset is None else running[0] - offset
         evaluated: Tensor = _Affine.apply(x, scale, bias - mean * scale)
@@ -57,6 +59,32 @@ def norm_relu(
     added = None if offset is None else offset.detach()
     learnt: Tensor = _NormReLU.apply(x, weight, bias, running, added, each, momentum, eps)
     return learnt
+
+
+def _evaluate(
+    x: Tensor, weight: Tensor, bias: Tensor, running: tuple[Tensor, Tensor], offset: Tensor | None, eps: float
+) -> Tensor:
+    """By statistics that are given, where nothing learns from it: one pass, scale and shift made on the way."""
+    y, channels = torch.empty_like(x), x.shape[1]
+    rows, block = x.numel() // channels, ELEMENTS // channels
+    passes.evaluate[(triton.cdiv(rows, block),)](
+        x,
+        y,
+        *running,
+        weight,
+        bias,
+        bias if offset is None else offset,
+        rows,
+        eps,
+        OFFSET=offset is not None,
+        C=channels,
+        BLOCK=block,
+    )
+    return y
+
+
+def _learns(*tensors: Tensor | None) -> bool:
+    return any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
 class _NormReLU(torch.autograd.Function):
@@ -128,7 +156,7 @@ class _NormReLU(torch.autograd.Function):
 
 
 class _Affine(torch.autograd.Function):
-    """By statistics that are given: max(0, a x + b)."""
+    """By statistics that are given, max(0, a x + b), where something learns from it."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:

@@ -83,6 +83,35 @@ def apply(x, y, stats, size, C: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def evaluate(
+    x,
+    y,
+    mean,
+    variance,
+    weight,
+    bias,
+    offset,
+    rows,
+    eps,
+    OFFSET: tl.constexpr,
+    C: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """max(0, scale x + shift) by statistics that are given."""
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    channel, inside = tl.arange(0, C), (row < rows)[:, None]
+    at = row[:, None] * C + channel[None, :]
+    value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    scale = tl.load(weight + channel).to(tl.float32) * tl.rsqrt(tl.load(variance + channel).to(tl.float32) + eps)
+    centre = tl.load(mean + channel).to(tl.float32)
+    if OFFSET:
+        centre -= tl.load(offset + channel).to(tl.float32)
+    shift = tl.load(bias + channel).to(tl.float32) - centre * scale
+    value = value * scale[None, :] + shift[None, :]
+    tl.store(y + at, tl.maximum(value, 0.0).to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def back_sums(x, dy, parts, stats, rows, LOOPS: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr):
     """Σ g and Σ g (x - μ) r over a share of a group's rows, g being what passes the ReLU."""
     program, group = tl.program_id(0), tl.program_id(1)

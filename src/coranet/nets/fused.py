@@ -81,6 +81,27 @@ def readout(layer: _ConvNd, x: Tensor) -> Tensor:
     return logits
 
 
+def max_pool(layer: nn.Module, x: Tensor) -> Tensor:
+    """Max pooling of width 2."""
+    if kernels.available():
+        from coranet.kernels import pool as kernel
+
+        if kernel.fits(x):
+            return kernel.max_pool(x)
+    pooled: Tensor = layer(x)
+    return pooled
+
+
+def join(skip: Tensor, conv: _ConvNd, x: Tensor) -> Tensor:
+    """The channels of `skip`, then those of a transposed convolution of x."""
+    if kernels.available() and conv.bias is not None and skip.dtype == _in_precision(x).dtype:
+        from coranet.kernels import join as kernel
+
+        if kernel.fits(skip, conv.out_channels):
+            return kernel.join(skip, _without_bias(conv, x), conv.bias)
+    return torch.cat([skip, conv(x)], dim=1)
+
+
 def conv_together(convolutions: Sequence[_ConvNd], x: Tensor) -> Sequence[Tensor] | None:
     """Several convolutions of one feature at once, without their biases; None where no kernel can."""
     if not kernels.available():

@@ -156,7 +156,20 @@ def dropout(dims: int, rate: float, norm: Norm) -> nn.Module:
     return CHANNEL_DROPOUT[dims](rate) if dims == 3 and norm == "instance" else nn.Dropout(rate)
 
 
-class Upsample(nn.Module):
+class MaxPool(fused.Fusable):
+    """Half the size."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`(B, C, *2S)` to `(B, C, *S)`."""
+        return fused.max_pool(self[0], x) if self.fused else self.one_by_one(x)
+
+
+def max_pool(dims: int) -> MaxPool:
+    """The largest of each two voxels along every axis."""
+    return MaxPool(MAX_POOL[dims](2))
+
+
+class Upsample(fused.Fusable):
     """Twice the size: a transposed convolution of stride 2, or linear interpolation and a convolution of width 1."""
 
     def __init__(self, dims: int, inputs: int, outputs: int, *, transposed: bool) -> None:
@@ -169,6 +182,12 @@ class Upsample(nn.Module):
         """`(B, inputs, *S)` to `(B, outputs, *2S)`."""
         up: Tensor = self.conv(x)
         return up if self.transposed else upsample_to(up, [2 * n for n in x.shape[2:]])
+
+    def join(self, skip: Tensor, x: Tensor) -> Tensor:
+        """`(B, C, *2S)` and `(B, inputs, *S)` to `(B, C + outputs, *2S)`: the first, then the second up-sampled."""
+        if self.fused and self.transposed:
+            return fused.join(skip, cast(_ConvNd, self.conv), x)
+        return torch.cat([skip, self(x)], dim=1)
 
 
 def upsample_to(x: Tensor, size: Sequence[int]) -> Tensor:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from coranet.nets.body import Body
-from coranet.nets.layers import MAX_POOL, Norm, Upsample, Upsampling, double_conv, dropout, make_heads
+from coranet.nets.layers import Norm, Upsample, Upsampling, double_conv, dropout, make_heads, max_pool
 
 
 class UNet(Body):
@@ -39,7 +39,7 @@ class UNet(Body):
             double_conv(dims, inputs, outputs, norm, share)
             for inputs, outputs, share in zip([channels, *self.widths[:-1]], self.widths, shares, strict=True)
         )
-        self.pool = MAX_POOL[dims](2)
+        self.pool = max_pool(dims)
         self.dropout = dropout(dims, dropout_rate, norm)
         self.decoders = nn.ModuleDict(
             {
@@ -79,6 +79,6 @@ class UNetDecoder(nn.Module):
         *skips, x = levels
         features = []
         for up, block, skip in zip(self.up, self.blocks, reversed(skips), strict=True):
-            x = block(torch.cat([skip, up(x)], dim=1))
+            x = block(cast(Upsample, up).join(skip, x))
             features.append(x)
         return [*features[:-1], self.dropout(features[-1])]
