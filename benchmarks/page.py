@@ -111,10 +111,10 @@ On an NVIDIA H200 on 2026-11-15, each of one run. The chip's measured ceilings: 
 {(SOURCES / "notes.md").read_text()}
 ## Every method
 
-A step of U-Net 16, 4 + 4 slices of 256 x 256, 4 classes; beside supervised, which draws its unlabelled half too and does
-not look at it. Steps this small wait for the host's drawing of the batch, not for the GPU: rows of 5 to 7 ms say little of
-the method, and supervised itself took 5.3, 6.2 and 5.1 ms in three runs on three machines. Memory is the peak since the
-trainer was made: where a method relabels, that of predicting 256 slices at once.
+A step of U-Net 16, 4 + 4 slices of 256 x 256, 4 classes; beside supervised, which draws its unlabelled half too and
+does not look at it. Steps this small wait for the host's drawing of the batch, not for the GPU: rows of 5 to 7 ms say
+little of the method, and supervised itself took 5.3, 6.2 and 5.1 ms in three runs on three machines. Memory is the peak
+since the trainer was made: where a method relabels, that of predicting 256 slices at once.
 
 | method | ms | |
 |---|---|---|
@@ -127,16 +127,16 @@ trainer was made: where a method relabels, that of predicting 256 slices at once
 {made(cpu)}
 ## Preparing scans
 
-On two cores, other work on them at times; a case may take three times its decoded float32 volume and 300 MB. Scaled: the
-file's header has a slope.
+On two cores, other work on them at times; a case may take three times its decoded float32 volume and 300 MB. Scaled:
+the file's header has a slope.
 
 {table(prepared)}
 {made(prepared)}
 ## Growth
 
-Time and memory on two CPU cores against the number of cases, the side of a slice and the number of classes; dotted: growth
-with the input, which is the number of voxels for the side. Memory is what the process holds after some steps beyond what it
-held before the scans were loaded.
+Time and memory on two CPU cores against the number of cases, the side of a slice and the number of classes; dotted:
+growth with the input, which is the number of voxels for the side. Memory is what the process holds after some steps
+beyond what it held before the scans were loaded.
 
 ![growth](growth.png)
 

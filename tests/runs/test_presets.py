@@ -245,6 +245,18 @@ def test_quick_windows_are_small(scans, small, dims, most):
     assert 0.7 * math.prod(most) < math.prod(sizes["quick"]) <= math.prod(most) < math.prod(sizes["auto"])
 
 
+def test_nine_in_ten_slices_fill_the_window(scans, small):
+    run, store = make_run(scans, small(preset="auto"), torch.device("cpu"))
+    shapes = [(1, 100, 90, 5), (1, 400, 400, 5), *[(1, 181, 210, 5), (1, 181, 250, 5)] * 9]
+    wide, case = copy(store), next(iter(store.cases.values()))
+    vars(wide)["cases"] = {f"case-{i}": replace(case, shape=shape) for i, shape in enumerate(shapes)}
+    split = replace(run.split, labelled=tuple(wide.cases)[:5], unlabelled=tuple(wide.cases)[5:])
+    of_all = Scans(data=run.data, split=split, store=wide, device=torch.device("cpu"), dims=2)
+    assert PRESETS["auto"].run(of_all, CoraNet()).data.window.size == (192, 224)
+    asked = replace(of_all, patch=(96, 64))
+    assert PRESETS["auto"].run(asked, CoraNet()).data.window.size == (96, 64)
+
+
 @pytest.mark.parametrize("given", [{"steps": 5}, {"steps": None, "overrides": (("train.steps", "5"),)}])
 def test_minutes_and_steps_are_not_given_together(scans, small, given):
     with pytest.raises(InputError, match="--minutes 2 chooses the number of steps"):

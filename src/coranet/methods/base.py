@@ -10,7 +10,6 @@ A step is one labelled and one unlabelled batch, whatever updates are made of th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -105,21 +104,20 @@ class Method(ABC):
     def labelled_loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """What the student's main head and the estimator's own heads learn of labels; with the latter, CoraNet's L_crm."""
         sample = batch.labelled
-        learnt = self.labelled_terms(nets["student"](sample.image), sample)
+        assert sample.label is not None
+        logits = nets["student"](sample.image)
+        own = self.estimator.losses(logits, sample.label)
         told = told_terms(
             batch.unlabelled,
             at,
             self.phases[0].name,
             lambda told: self.supervised_terms(nets["student"](told.image, ("main",))["main"], told),
         )
-        return Terms(values=learnt | told)
-
-    def labelled_terms(self, logits: Mapping[str, Tensor], sample: Sample) -> dict[str, Tensor]:
-        """What all heads learn of labelled images."""
-        assert sample.label is not None
-        own = self.estimator.losses(logits, sample.label)
-        main = self.supervised_terms(logits["main"], sample)
-        return main | {name: masked_mean(loss, sample.valid) for name, loss in own.items()}
+        return Terms(
+            values=self.supervised_terms(logits["main"], sample)
+            | {name: masked_mean(loss, sample.valid) for name, loss in own.items()}
+            | told
+        )
 
     def supervised_terms(self, logits: Tensor, sample: Sample) -> dict[str, Tensor]:
         """Cross-entropy, and Dice where asked for, of labelled images."""

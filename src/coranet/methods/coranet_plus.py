@@ -68,10 +68,6 @@ class CoraNetPlus(Method):
     """Of the region `softmax`."""
     views: int = 1
     """Strong views a step."""
-    together: bool = False
-    """Whether labelled images and strong views share one pass, and so the statistics of the batch."""
-    dropped: float = 0.0
-    """Share of channels dropped from the features of every other strong view."""
     strength: float = 0.5
     """How much contrast, brightness and noise of a strong view differ, in units of the scans' spread."""
     cutmix: float = 0.5
@@ -148,13 +144,12 @@ class CoraNetPlus(Method):
 
     def loss(self, nets: Nets, batch: Batch, at: Progress) -> Terms:
         """L."""
-        sample = batch.unlabelled
+        crm, sample = self.labelled_loss(nets, batch, at), batch.unlabelled
         if sample is None:
-            return self.labelled_loss(nets, batch, at)
+            return crm
         student, guide = body_of(nets), self.guide(body_of(nets, "teacher"), sample)
         images, guides = zip(*(self.strong(sample, guide) for _ in range(self.views)), strict=True)
-        labelled, strong = self.said(student, batch.labelled.image, torch.cat(images))
-        crm, logits = Terms(values=self.labelled_terms(labelled, batch.labelled)), strong.chunk(self.views)
+        logits = student(torch.cat(images), ("main",))["main"].chunk(self.views)
         trust = self.trust(crm, guide.target.shape[1], at)
         ramp = trust * gaussian_ramp(at.phase_step, self.ramp * at.phase_steps)
         parts = [self.taught(said, by) for said, by in zip(logits, guides, strict=True)]
@@ -163,29 +158,6 @@ class CoraNetPlus(Method):
             weights={"certain": self.weights[0] * ramp, "uncertain": self.weights[1] * ramp},
             measures={"uncertain_share": share(1 - guide.weight, sample.valid)},
         )
-
-    def said(self, student: Body, labelled: Tensor, strong: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """What all heads say of labelled images, and the main one of strong views, which share one pass if asked to."""
-        if not self.together:
-            return student(labelled), student.read(self.thinned(student.encode(strong), 0), ("main",))["main"]
-        count = len(labelled)
-        levels = self.thinned(student.encode(torch.cat([labelled, strong])), count)
-        found = student.read(levels, first={"con": count, "rad": count})
-        return found | {"main": found["main"][:count]}, found["main"][count:]
-
-    def thinned(self, levels: list[Tensor], count: int) -> list[Tensor]:
-        """Whole channels dropped from the features of every other image on average, but of the first so many."""
-        if not self.dropped:
-            return levels
-        some = torch.rand(len(levels[0]), 1, device=levels[0].device) < 0.5
-        some[:count] = False
-        thin = []
-        for level in levels:
-            kept = (torch.rand(level.shape[:2], device=level.device) >= self.dropped) / (1 - self.dropped)
-            thin.append(
-                level * torch.where(some, kept, 1.0).to(level.dtype).view(*level.shape[:2], *[1] * (level.ndim - 2))
-            )
-        return thin
 
     def trust(self, crm: Terms, classes: int, at: Progress) -> Tensor:
         """t, from 0 for a network that finds no object of K classes on labels, where Dice is learnt, to 1."""

@@ -43,20 +43,13 @@ class Body(nn.Module):
         """The last feature of the main decoder, `(B, C, *S)` to `(B, F, *S)`."""
         return self.decode(self.encode(image))[-1]
 
-    def read(
-        self, levels: list[Tensor], heads: Sequence[str] | None = None, first: Mapping[str, int] | None = None
-    ) -> dict[str, Tensor]:
-        """Logits by head from the levels of images, or from what was made of them; all heads where none are named.
-
-        Heads in `first` are read of so many images, the first ones: where only those have labels.
-        """
-        names, first = tuple(heads or self.heads), first or {}
+    def read(self, levels: list[Tensor], heads: Sequence[str] | None = None) -> dict[str, Tensor]:
+        """Logits by head from the levels of an image, or from what was made of them; all heads where none are named."""
+        names = tuple(heads or self.heads)
         logits: dict[str, Tensor] = {}
         for decoder in dict.fromkeys(map(self.decoder_of, names)):
             last, on = self.decode(levels, decoder)[-1], [name for name in names if self.decoder_of(name) == decoder]
-            for count in dict.fromkeys(map(first.get, on)):
-                some = [name for name in on if first.get(name) == count]
-                logits |= zip(some, self.read_heads(last[:count], some), strict=True)
+            logits |= zip(on, self.read_heads(last, on), strict=True)
         return {name: logits[name] for name in names}
 
     def read_heads(self, feature: Tensor, names: Sequence[str]) -> list[Tensor]:

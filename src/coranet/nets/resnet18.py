@@ -97,16 +97,14 @@ class ResNet18(Body):
             features.append(stage(features[-1]))
         return [*features[:-1], self.dropout(features[-1])]
 
-    def read(
-        self, levels: list[Tensor], heads: Sequence[str] | None = None, first: Mapping[str, int] | None = None
-    ) -> dict[str, Tensor]:
+    def read(self, levels: list[Tensor], heads: Sequence[str] | None = None) -> dict[str, Tensor]:
         """Logits by head; short heads stand before the last up-sampling, and their logits are up-sampled."""
         if not self.short_heads:
-            return super().read(levels, heads, first)
-        names, first, found = tuple(heads or self.heads), first or {}, {}
+            return super().read(levels, heads)
+        names, found = tuple(heads or self.heads), {}
         for name in names:
             *_, half, full = self.decode(levels, self.decoder_of(name))
-            found[name] = upsample_to(self.heads[name](half[: first.get(name)]), full.shape[2:])
+            found[name] = upsample_to(self.heads[name](half), full.shape[2:])
         return found
 
 

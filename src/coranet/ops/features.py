@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from coranet.ops.losses import at_least_fp32, one_hot
+from coranet.ops.losses import at_least_fp32, in_full_precision, one_hot
 
 Perturbation = Literal["noise", "activation", "dropout", "cutout", "objects", "context"]
 
@@ -118,7 +118,7 @@ def class_means(features: Tensor, label: Tensor, valid: Tensor, classes: int) ->
     members = (one_hot(label, classes) * valid.unsqueeze(1)).transpose(0, 1).flatten(1)
     rows = at_least_fp32(features).transpose(0, 1).flatten(1)
     count = members.sum(dim=1, keepdim=True)
-    with torch.autocast(features.device.type, enabled=False):  # sums over voxels, not to be made in half precision
+    with in_full_precision(features):  # sums over voxels, not to be made in half precision
         sums = members.to(rows.dtype) @ rows.T
     return sums / count.clamp(min=1), count > 0
 
@@ -126,5 +126,5 @@ def class_means(features: Tensor, label: Tensor, valid: Tensor, classes: int) ->
 def similarities(features: Tensor, centres: Tensor) -> Tensor:
     """The product of each feature with each centre, made of length one: `(B, F, *S)` and `(K, F)` to `(B, K, *S)`."""
     features, centres = at_least_fp32(features), F.normalize(at_least_fp32(centres), dim=1)
-    with torch.autocast(features.device.type, enabled=False):
+    with in_full_precision(features):
         return torch.einsum("bf...,kf->bk...", features, centres.to(features.dtype))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, cast
 
 import torch
@@ -15,6 +16,12 @@ Normalise = Literal["image", "region", "batch"]
 def at_least_fp32(x: Tensor) -> Tensor:
     """What a half-precision network says, in a precision that sums over voxels can bear."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def in_full_precision(x: Tensor) -> AbstractContextManager[None]:
+    """Where products of tensors that lie where `x` does are not made in half precision."""
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
 
 
 def probabilities(logits: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from coranet.ops.appearance import along
+from coranet.ops.losses import in_full_precision
 
 
 def gaussian_noise(image: Tensor, sigma: float, limit: float = 2.0) -> Tensor:
@@ -46,7 +47,7 @@ def gaussian_blur(image: Tensor, sigma: Tensor, radius: int = 6) -> Tensor:
     offsets = torch.arange(-radius, radius + 1, device=image.device)
     weights = torch.exp(-0.5 * (offsets / sigma.unsqueeze(1)).square())
     weights = weights / weights.sum(dim=1, keepdim=True)
-    with torch.autocast(image.device.type, enabled=False):  # a product would fall to half precision
+    with in_full_precision(image):  # a product would fall to half precision
         for axis in range(2, image.ndim):
             place = torch.arange(image.shape[axis], device=image.device)
             seen = (place[:, None] + offsets).clamp(0, len(place) - 1)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from coranet.ops.losses import at_least_fp32
+from coranet.ops.losses import at_least_fp32, in_full_precision
 from coranet.ops.space.warp import Warp
 
 
@@ -81,7 +81,7 @@ def warped_mask(mask: Tensor, warp: Warp) -> Tensor:
 
 
 def _read(x: Tensor, warp: Warp, outside: str) -> Tensor:
-    with torch.autocast(x.device.type, enabled=False):  # half precision cannot tell neighbouring voxels apart
+    with in_full_precision(x):  # half precision cannot tell neighbouring voxels apart
         points = warp.points().unbind(-1)
     # A voxel's number to where grid_sample has it: axes in reverse, the image's borders at -1 and 1.
     places = [(2 * along + 1) / n - 1 for along, n in zip(points, x.shape[2:], strict=True)]

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from coranet.errors import InputError
-from coranet.ops.losses import probabilities
+from coranet.ops.losses import in_full_precision, probabilities
 from coranet.ops.space.warp import Warp, inside, sample_image
 from coranet.uncertainty.softmax import Softmax
 
@@ -51,7 +51,7 @@ class TTA(Softmax):
         sizes = torch.tensor(image.shape[2:], device=image.device).expand(len(image), -1)
         whole = torch.zeros_like(sizes)
         for _ in range(self.passes - 1):
-            with torch.autocast(image.device.type, enabled=False):  # half precision is too coarse for places
+            with in_full_precision(image):  # half precision is too coarse for places
                 there, back = (warp.points() for warp in self.draw(image))
             view = probabilities(net(sample_image(image, there, sizes, whole), ("main",))["main"])
             reached = inside(back, sizes).unsqueeze(1)

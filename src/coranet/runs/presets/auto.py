@@ -10,6 +10,8 @@ import math
 from dataclasses import replace
 from statistics import median
 
+import numpy as np
+
 from coranet.engine.run import Optim, Run, Train, versions
 from coranet.feed.augmentation import Augment
 from coranet.feed.windows import Patches, Slices
@@ -49,7 +51,7 @@ def auto_net(scans: Scans) -> Net:
     """U-Net for slices, V-Net for volumes, with as many levels as the scans have voxels for."""
     flat = scans.dims == 2
     body = scans.body or ("unet" if flat else "vnet")
-    deep = min(_largest_plane(scans)) >= 96 if flat else min(_median_size(scans)) >= 64
+    deep = min(map(max, _planes(scans))) >= 96 if flat else min(_median_size(scans)) >= 64
     # Many of MONAI's networks have the levels they have.
     levels = 4 if deep or body not in NETS else 3
     width = (32 if flat else 16) // (1 if scans.gpu else 2)
@@ -57,9 +59,10 @@ def auto_net(scans: Scans) -> Net:
 
 
 def auto_slices(scans: Scans, net: Net, most: int | None = None) -> Slices:
-    """The largest slice, up to what a device bears, or to so many pixels a side."""
+    """A size that nine in ten slices fill, up to what a device bears, or to so many pixels a side."""
     most = most or (320 if scans.gpu else 256)
-    height, width = scans.patch or (min(-(-n // net.multiple) * net.multiple, most) for n in _largest_plane(scans))
+    filled = [float(np.quantile(sides, 0.1)) for sides in _planes(scans)]
+    height, width = scans.patch or (min(math.ceil(n / net.multiple) * net.multiple, most) for n in filled)
     return Slices(axis=stack_axis(scans.store), size=(height, width))
 
 
@@ -76,10 +79,11 @@ def auto_patches(scans: Scans, net: Net, most: int | None = None) -> Patches:
     return Patches(size=(x, y, z), around=1 / 3)
 
 
-def _largest_plane(scans: Scans) -> list[int]:
+def _planes(scans: Scans) -> list[list[int]]:
+    """The heights of the scans' slices, and their widths."""
     axis = stack_axis(scans.store)
     shapes = [scans.store.cases[name].shape[1:] for name in scans.split.stored]
-    return [max(shape[i] for shape in shapes) for i in range(3) if i != axis]
+    return [[shape[i] for shape in shapes] for i in range(3) if i != axis]
 
 
 def _median_size(scans: Scans) -> list[float]:
