@@ -202,7 +202,7 @@ def test_a_stage_that_is_done_is_passed_over(bench, tmp_path):
         nnunet.same_settings(asked)
 
 
-QUEUE = ("next", "parts", "wide", "few", "la-next")
+QUEUE = ("next", "parts", "wide", "few", "la-next", "volumes")
 """Rows that are still to be run."""
 
 
@@ -212,7 +212,7 @@ def test_every_row_of_the_queue_is_a_run(name, scans, cache):
     assert f"rows/{name}.json" in (BENCHMARKS / "queue.md").read_text()
     shared, made = content["shared"], []
     for row in content["rows"].values():
-        pairs = (text.split("=", 1) for text in (*shared["set"], *row["set"]))
+        pairs = (text.split("=", 1) for text in (*shared.get("set", ()), *row.get("set", ())))
         options = Options(
             preset=shared["preset"],
             dims=shared.get("dims"),
