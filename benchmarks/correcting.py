@@ -7,16 +7,11 @@ corrected until its mean Dice is 95 % or 100 actions are spent. An action is a k
 what mends most voxels an action:
 
     choose    an answer for a piece on a slice; a finer piece costs the one or two keys that cut it, too
-    paint     one dab of a round brush of radius 0 to 3 voxels on a slice, in one class, right or wrong voxels alike
+    paint     one dab of a round brush of radius 0 to 12 voxels on a slice, in one class, right or wrong voxels alike
 
 Pieces are those of the page (`coranet.review.pieces`): of the region where the conservative and the radical head differ,
 or, of as many of the least confident voxels of softmax, with background and the likeliest object as answers; or there are
-none. On the paper's sets, after `coranet prepare` and `coranet train` as docs/results.md has them:
-
-    coranet predict ACDC_RUN acdc --dataset acdc --only test --masks --probabilities --out acdc-predictions
-    python benchmarks/correcting.py acdc-predictions acdc-labels --out docs/images/correcting-acdc.png
-    coranet predict LA_RUN la --dataset left_atrium --only test --masks --probabilities --out la-predictions
-    python benchmarks/correcting.py la-predictions la-labels --out docs/images/correcting-la.png
+none. docs/review.md has the commands for four sets.
 """
 
 from __future__ import annotations
@@ -29,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
+from scipy.signal import fftconvolve
 
 from coranet.data.grid import through_plane_axis
 from coranet.data.readers import label_source, nifti
@@ -38,7 +33,7 @@ from coranet.metrics.overlap import count
 from coranet.review.pieces import CHOICES, Answers, Region, complete, cut, groups
 
 GOAL, MOST = 0.95, 100
-RADII = (0, 1, 2, 3)
+RADII = (0, 1, 2, 3, 5, 8, 12)
 Labels = NDArray[np.uint8]
 
 
@@ -103,7 +98,7 @@ class Annotator:
         for value in np.unique(truth[truth != label]):
             change = (truth == value).astype(float) - (truth == label)
             for radius in RADII:
-                gains = ndimage.correlate(change, disc(radius).astype(float), mode="constant")
+                gains = fftconvolve(change, disc(radius).astype(float), mode="same").round()
                 at = np.unravel_index(int(np.argmax(gains)), gains.shape)
                 if gains[at] > best[0]:
                     best = (float(gains[at]), 1, ("paint", place, at, radius, int(value)))

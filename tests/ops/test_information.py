@@ -81,6 +81,14 @@ def test_equal_sure_answers_share_all_they_say():
     assert float(local_information(sure, even, everywhere, padding=0)) == pytest.approx(0, abs=1e-6)
 
 
+def test_what_is_independent_shares_nothing_whatever_its_margins():
+    """Of several displacements at once, and where rows and columns differ."""
+    rows, columns = torch.tensor([0.7, 0.2, 0.1]), torch.tensor([0.3, 0.3, 0.4])
+    joint = torch.outer(rows, columns).expand(4, 3, 3)
+    assert mutual_information(joint).shape == (4,)
+    torch.testing.assert_close(mutual_information(joint), torch.zeros(4), atol=1e-6, rtol=0)
+
+
 def test_voxels_outside_change_nothing():
     p, q, valid = two_views(2, 3)
     outside = ~valid.unsqueeze(1)

@@ -4,7 +4,8 @@
     ...
     <!-- until here -->
 
-Every number is computed from the runs in `results/`; `tests/test_docs.py` fails when a page says something else.
+Every number is computed from the runs in `results/`, on the front page from `benchmarks/results/`; `tests/test_docs.py`
+fails when a page says something else.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ Parts = dict[str, str]
 """Text by the name of its place."""
 
 
-def page_parts(runs: Path) -> dict[str, Parts]:
-    """By page, from folders of runs."""
+def page_parts(runs: Path, scores: Path) -> dict[str, Parts]:
+    """By page, from folders of runs, and from the scores of development."""
     return {
-        "README.md": {"results": front_table(runs)},
+        "README.md": {"results": front_table(scores)},
         "docs/findings.md": {"findings": findings(runs)},
         "docs/ranking.md": {name: ranking_table(runs, name) for name in SEEDS},
         "docs/results.md": {
@@ -57,7 +58,7 @@ def write_book(root: Path) -> None:
     with TemporaryDirectory() as folder:
         runs = Path(folder)
         Archive.read(root / "results").unpack(runs)
-        for page, parts in page_parts(runs).items():
+        for page, parts in page_parts(runs, root / "benchmarks/results").items():
             text = (root / page).read_text(encoding="utf-8")
             write_atomically(root / page, with_parts(text, parts).encode())
         write_atomically(root / "docs/images/ranking.png", ranking_picture(runs))

@@ -7,9 +7,9 @@ from statistics import mean, stdev
 
 from coranet.evaluation import Scores
 from coranet.paper.pages.evidence_parts import parts_of
-from coranet.paper.pages.front import whole_table
 from coranet.paper.pages.origin import origin_of, origins_of
 from coranet.paper.pages.rankings import ranking_sentence
+from coranet.paper.pages.real_scans import whole_table
 from coranet.report.numbers import markdown
 from coranet.report.run_files import read_json
 from coranet.report.seeds import Standing, standings

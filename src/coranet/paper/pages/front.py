@@ -1,89 +1,89 @@
-"""Rows on real scans: the paper's table on ACDC and its table on volumes, beside each other."""
+"""What the default reaches beside labels alone: the front page's table, from the scores in `benchmarks/results/`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
-from coranet.paper.pages.evidence_parts import parts_of
-from coranet.paper.pages.origin import origins_of
-from coranet.paper.table_text import TableLine
-from coranet.report.numbers import markdown
+from coranet.report.numbers import TableRow, markdown
 
-ROWS = {
-    "supervised": ("Supervised", "V-Net"),
-    "`pseudo_label`": ("PL", ""),
-    "`mean_teacher`": ("MT", "MT"),
-    "`ua_mt`": ("UA-MT", "UA-MT"),
-    "`dan`": ("", "DAN"),
-    "`advent`": ("", "ADVNET"),
-    "`sassnet`": ("", "SASSNet"),
-    "`dtc`": ("", "DTC"),
-    "`unimatch`": ("UniMatch", ""),
-    "`coranet`": ("Ours, several classes in one network", "Ours"),
-    "`coranet:released`": ("Ours, as the released code does", ""),
-    "`coranet:repaired`": ("Ours, repaired", "Ours, repaired"),
-    "all scans labelled": ("Fully supervised", ""),
-}
-"""Rows, and what the paper's table on ACDC and its table on volumes call them."""
-FRONT = (
-    "supervised",
-    "`mean_teacher`",
-    "`ua_mt`",
-    "`unimatch`",
-    "`coranet`",
-    "`coranet:repaired`",
-    "all scans labelled",
+HEADS = ("labels alone", "UniMatch", "`coranet:plus`")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A row of the front page, and where its runs lie in development.csv."""
+
+    title: str
+    queue: str
+    splits: str
+    """What the names of its splits begin with."""
+    step: str
+    rows: tuple[str, str, str]
+    """What its columns are called there."""
+
+
+ROWS = (
+    Shown(
+        title="ACDC, slices, 14 labelled patients, 2 splits",
+        queue="together",
+        splits="acdc",
+        step="5000",
+        rows=("supervised", "unimatch", "plus"),
+    ),
+    Shown(
+        title="left atrium, volumes, 16 labelled, 2 seeds",
+        queue="volumes",
+        splits="la-dev1-16",
+        step="1300",
+        rows=("supervised", "", "plus"),
+    ),
+    Shown(
+        title="left atrium, volumes, 8 labelled, 1 seed",
+        queue="volumes",
+        splits="la-dev1-8",
+        step="900",
+        rows=("supervised", "", "plus"),
+    ),
+    Shown(
+        title="hippocampus, slices, 10 labelled, on a CPU, 2 splits",
+        queue="windows",
+        splits="hippocampus",
+        step="1000",
+        rows=("supervised, snug", "", "plus, snug"),
+    ),
 )
-"""Those that README shows."""
-TITLES = ("ACDC, 14 of 70 patients labelled", "left atrium, 16 of 80 scans labelled")
-
-Shown = Mapping[str, tuple[TableLine | None, TableLine | None]]
-"""Rows by name, on both sets."""
+DEMO = ("generated hearts, slices, 4 labelled, on a CPU, 5 seeds", "e91ecb4")
+"""The demo's own row, and the commit of its last runs."""
 
 
-def front_table(runs: Path) -> str:
-    """What README shows."""
-    shown = {name: lines for name, lines in _lines(runs).items() if name in FRONT}
-    seeds = (" or ".join(sorted({str(len(line.runs)) for line in column})) for column in _columns(shown))
-    titles = [f"{title}, {count} seed{'' if count == '1' else 's'}" for title, count in zip(TITLES, seeds, strict=True)]
-    return f"Mean Dice (%) of 20 test patients each, last checkpoint, H200, 2026-11-16.\n\n{_table(shown, titles)}"
+def front_table(scores: Path) -> str:
+    """Mean Dice of what a user gets without asking."""
+    development = _read(scores / "development.csv")
+    return markdown([*(_line(development, row) for row in ROWS), _demo(_read(scores / "demo.csv"))])
 
 
-def whole_table(runs: Path) -> str:
-    """All rows."""
-    shown = _lines(runs)
-    steps = (origins_of(_runs(column)).steps for column in _columns(shown))
-    return _table(shown, [f"{title}, {length} steps" for title, length in zip(TITLES, steps, strict=True)])
-
-
-def _lines(runs: Path) -> Shown:
-    hearts, volumes = (
-        {line.row.label: line for line in parts_of(runs, name)[0].lines}  # the first block, on its first set
-        for name in ("table9", "table5")
-    )
-    return {name: (hearts.get(heart), volumes.get(volume)) for name, (heart, volume) in ROWS.items()}
-
-
-def _columns(shown: Shown) -> list[list[TableLine]]:
-    return [[line for line in column if line] for column in zip(*shown.values(), strict=True)]
-
-
-def _runs(lines: Iterable[TableLine]) -> list[Path]:
-    return [run for line in lines for run in line.runs]
-
-
-def _table(shown: Shown, titles: Iterable[str]) -> str:
-    rows = [
-        {"": name} | {title: _dice(line) for title, line in zip(titles, lines, strict=True) if line}
-        for name, lines in shown.items()
+def _line(development: Sequence[dict[str, str]], shown: Shown) -> TableRow:
+    place = (shown.queue, shown.step)
+    runs = [
+        row for row in development if (row["queue"], row["step"]) == place and row["split"].startswith(shown.splits)
     ]
-    hearts, volumes = (origins_of(_runs(column)).commit for column in _columns(shown))
-    return f"{markdown(rows)}\n\nCommits: ACDC {hearts}; left atrium {volumes}."
+    found = [[float(run["dice"]) for run in runs if run["row"] == name] for name in shown.rows]
+    return {"": shown.title} | {head: f"{mean(dice):.1f}" for head, dice in zip(HEADS, found, strict=True) if dice}
 
 
-def _dice(line: TableLine) -> str:
-    """Its mean, and its deviation over seeds."""
-    dice = line.cells["dsc"].ours
-    return f"{mean(dice):.1f} ± {stdev(dice):.1f}" if len(dice) > 1 else f"{mean(dice):.1f}"
+def _demo(demo: Sequence[dict[str, str]]) -> TableRow:
+    title, commit = DEMO
+    found = [
+        100 * mean(float(row["dice"]) for row in demo if (row["method"], row["commit"]) == (method, commit))
+        for method in ("supervised", "coranet:plus")
+    ]
+    return {"": title} | {head: f"{dice:.1f}" for head, dice in zip((HEADS[0], HEADS[2]), found, strict=True)}
+
+
+def _read(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="", encoding="utf-8") as text:
+        return list(csv.DictReader(text))
