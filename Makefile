@@ -34,7 +34,7 @@ browser: viewer  ## the tests in a real browser, where Chromium is installed
 
 test: export PYTHONDONTWRITEBYTECODE :=  # what is compiled once is not compiled by every process again
 test: .venv/.dev  ## the tests, but for those marked slow, gpu or browser
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 format: .venv/.dev  ## write the code in the house's format
 	$(BIN)/ruff check --fix --quiet src tests benchmarks apps

@@ -8,9 +8,9 @@ for by one way, their true labels are handed out, and the next round trains anew
 never asked for. The ways:
 
     random       any of them
-    uncertainty  most uncertain volume over predicted volume, no two alike (coranet next without a fit)
-    expected     lowest expected Dice, no two alike (coranet next after coranet calibrate)
-    covering     the scans that look most like those still to be labelled (nothing is asked of the run)
+    uncertainty  most uncertain volume over predicted volume, no two alike (coranet next --first worst without a fit)
+    expected     lowest expected Dice, no two alike (coranet next --first worst after coranet calibrate)
+    covering     the scans that look most like those still to be labelled (coranet next); nothing is asked of the run
     needed       the same, each scan counting by what its expected Dice lacks
     oracle       lowest true Dice, which nobody knows
 
@@ -23,19 +23,17 @@ import argparse
 import csv
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-
-import numpy as np
 
 from coranet.data.datasets.folder import read_folder
 from coranet.data.splits.by_patient import Split
 from coranet.engine.prediction.trained import Trained
 from coranet.evaluation import evaluate
 from coranet.evaluation.quality import read_qualities
-from coranet.evaluation.selection import Descriptor, choose_next, need
+from coranet.evaluation.selection import choose_next, choose_usual, need
 from coranet.runs.fitting import Calibrate, calibrate_run
 from coranet.runs.labelling import look_at_all
 from coranet.runs.launch import train
@@ -92,27 +90,9 @@ def ask(
         return sorted(dice, key=lambda case: dice[case])[:n]
     if way in ("covering", "needed"):
         labelled = {case.name: case for case in read_folder(source.data).cases if case.name in split.labelled}
-        known, _ = look_at_all(trained, labelled, out, predict=False, on_progress=lambda what, done, total: None)
-        weights = needs if way == "needed" else dict.fromkeys(needs, 1.0)
-        return choose_covering(weights, looks, n, list(known.values()))
+        known, _ = look_at_all(trained, labelled, out, predict=False)
+        return choose_usual(looks, n, list(known.values()), needs if way == "needed" else None)
     return choose_next(needs, looks, n)
-
-
-def choose_covering(
-    needs: Mapping[str, float], looks: Mapping[str, Descriptor], n: int, known: Sequence[Descriptor]
-) -> list[str]:
-    """One after the other the scan that others look most like: what they gain in likeness to a labelled one, by need."""
-    names = sorted(needs)
-    everyone, weights = np.stack([looks[name] for name in names]), np.array([needs[name] for name in names])
-    alike = (everyone @ everyone.T).clip(0)
-    held = (everyone @ np.stack(known).T).clip(0).max(axis=1)
-    chosen: list[int] = []
-    for _ in range(min(n, len(names))):
-        gain = weights @ (alike - held[:, None]).clip(0)
-        gain[chosen] = -1
-        chosen.append(int(gain.argmax()))
-        held = np.maximum(held, alike[:, chosen[-1]])
-    return [names[place] for place in chosen]
 
 
 def rounds(source: Source, way: str, seed: int, arguments: argparse.Namespace) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from coranet.evaluation.quality import Quality
-from coranet.evaluation.selection import choose_next, describe_scan, need
+from coranet.evaluation.selection import choose_next, choose_usual, describe_scan, need, stand_for
 
 
 def rows(**expected):
@@ -48,3 +48,36 @@ def test_scans_are_described_alike_whatever_their_size(shape):
     assert described @ describe_scan(3 * image + 7) == pytest.approx(1)  # brightness is not what makes scans differ
     assert described @ describe_scan(-image) == pytest.approx(-1)
     assert not describe_scan(np.ones(shape, np.float32)).any()
+
+
+def looks_like(*angles):
+    """Scans on a circle: two are the more alike the nearer their angles are."""
+    return [np.array([np.cos(angle), np.sin(angle)]) for angle in np.radians(angles)]
+
+
+def test_the_scan_that_most_others_look_like_comes_first():
+    """Two groups, the first one larger, and an outlier that stands for itself alone."""
+    looks = dict(
+        zip(("a", "b", "middle", "c", "d", "y", "z", "odd"), looks_like(0, 5, 10, 15, 20, 130, 135, 250), strict=True)
+    )
+    chosen = choose_usual(looks, 3)
+    assert chosen[0] == "middle"
+    assert chosen[1] in "yz"
+    assert chosen[2] == "odd"
+    assert stand_for(looks, chosen) == [4, 1, 0]
+    assert choose_usual(looks, 99)[:3] == chosen
+    assert sorted(choose_usual(looks, 99)) == sorted(looks)
+
+
+def test_what_a_labelled_scan_looks_like_is_not_asked_for():
+    looks = dict(zip(("a", "b", "c", "y", "z"), looks_like(0, 2, 4, 120, 123), strict=True))
+    assert choose_usual(looks, 1)[0] == "b"
+    known = looks_like(2)
+    assert choose_usual(looks, 1, known)[0] in "yz"
+    assert stand_for(looks, ["b"], known) == [0]
+    assert stand_for(looks, ["y"], known) == [1]
+
+
+def test_scans_count_by_their_need():
+    looks = dict(zip(("a", "b", "c", "y"), looks_like(0, 2, 4, 120), strict=True))
+    assert choose_usual(looks, 1, needs={"a": 0.1, "b": 0.1, "c": 0.1, "y": 0.9}) == ["y"]

@@ -31,7 +31,8 @@ def pool(scans, tmp_path):
 
 def test_scans_are_chosen_listed_and_shown(capsys, finished, pool, tmp_path):
     out = tmp_path / "new/next.csv"
-    code, said, _ = run(capsys, "next", finished, pool, "-n", 2, "--out", out, "--device", "cpu")
+    words = ["next", finished, pool, "-n", 2, "--first", "worst", "--device", "cpu"]
+    code, said, _ = run(capsys, *words, "--out", out)
     assert code == 0
     with out.open() as file:
         lines = list(csv.DictReader(file))
@@ -49,10 +50,39 @@ def test_scans_are_chosen_listed_and_shown(capsys, finished, pool, tmp_path):
     assert "phantom_000" not in page
     # Predictions that are there are not made again, and give the same list.
     again = tmp_path / "again.csv"
-    words = ["next", finished, pool, "-n", 2, "--out", again, "--predictions", tmp_path / "new/next_predictions"]
-    assert run(capsys, *words, "--device", "cpu")[0] == 0
+    assert run(capsys, *words, "--out", again, "--predictions", tmp_path / "new/next_predictions")[0] == 0
     assert again.read_text() == out.read_text()
     assert not (tmp_path / "again_predictions").exists()
+
+
+def test_usual_scans_come_first_unless_said_otherwise(capsys, finished, pool, scans, tmp_path):
+    """Of three scans, two of them twins: a twin stands for the other, and the labelled ones do not come."""
+    out, words = tmp_path / "next.csv", ["--device", "cpu"]
+    code, said, err = run(capsys, "next", finished, pool, "--out", out, *words)
+    assert code == 0
+    with out.open() as file:
+        lines = [line for line in csv.DictReader(file) if line["rank"]]
+    reasons = {line["case"]: line["why"] for line in lines}
+    assert set(reasons) == {"phantom_007", "phantom_008", "twin"}
+    assert lines[-1]["case"] in ("phantom_007", "twin")  # nothing is left for the second twin to stand for
+    assert not any("looks like it" in why for why in reasons.values())  # all are chosen
+    assert "no longer where" not in err + said
+    run(capsys, "next", finished, pool, "-n", 1, "--out", out, *words)
+    with out.open() as file:
+        first = next(csv.DictReader(file))
+    assert first["case"] in ("phantom_007", "twin")
+    assert first["why"].startswith("2 others look like it")
+
+
+def test_labelled_scans_that_are_gone_are_said_to_be(capsys, finished, pool, scans, tmp_path):
+    moved = shutil.copytree(finished, tmp_path / "moved")
+    text = (moved / "run.json").read_text()
+    (moved / "run.json").write_text(text.replace(str(scans), str(tmp_path / "nowhere")))
+    for known in ("phantom_000", "phantom_001", "phantom_002"):
+        (pool / f"{known}_0000.nii.gz").unlink()
+    code, said, err = run(capsys, "next", moved, pool, "-n", 1, "--out", tmp_path / "next.csv", "--device", "cpu")
+    assert code == 0
+    assert "2 labelled scans are no longer where the run was trained from" in said + err
 
 
 def test_what_cannot_be_chosen_is_said(capsys, finished, pool, scans, tmp_path):

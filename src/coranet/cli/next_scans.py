@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -20,11 +20,11 @@ from coranet.locks import owned
 class NextVerb:
     """Say which scans to label next, and why.
 
-    Predicts scans that the run has no label of, and takes those that it is expected to do worst, each organ counted by its
-    own size. Scans that look alike are not asked for twice. A scan that cannot be read is listed, and stops nothing.
-    It shows where a run fails. Whether such labels teach it more than labels of scans that are drawn at random is open:
-    in the studies of docs/uncertainty.md they did not. Writes FILE.csv, and beside it a page of the chosen
-    scans (FILE.html) and what was predicted (FILE_predictions).
+    Asks for scans that most others without a label look like, and that no labelled one looks like: in the studies of
+    docs/uncertainty.md these taught a run most. `--first worst` asks for those that it is expected to do worst, each
+    organ counted by its own size: that shows where it fails, and taught it less. A scan that cannot be read is listed,
+    and stops nothing. Writes FILE.csv, and beside it a page of the chosen scans (FILE.html) and what was predicted
+    (FILE_predictions).
     """
 
     run: RunFolder
@@ -33,6 +33,8 @@ class NextVerb:
     """A folder of scans; those that the run was trained on with a label are passed over."""
     count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 10
     """How many."""
+    first: Literal["usual", "worst"] = "usual"
+    """Scans that many others look like, or those that the run is expected to do worst."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE.csv")] = Path("next.csv")
     """Where the list goes."""
     predictions: MadeBefore = None
@@ -58,6 +60,7 @@ class NextVerb:
                 self.scans,
                 predictions,
                 self.count,
+                first=self.first,
                 predict=self.predictions is None,
                 on_progress=on_progress,
             )
@@ -74,5 +77,10 @@ class NextVerb:
         )
         for line in in_words(choice):
             output.print(line)
+        if choice.unseen:
+            say(
+                f"{choice.unseen} labelled scans are no longer where the run was trained from: "
+                "what looks like them may be on the list. Put them into SCANS, too, and it is not."
+            )
         say(f"The list: {self.out}. Pictures: {page}")
         return 0

@@ -1,4 +1,7 @@
-"""Which cases to label next: those a run is expected to do worst, and no two that look alike."""
+"""Which cases to label next: those that stand for most others, or those a run is expected to do worst and no two alike.
+
+The first is facility location, greedily (Wei, Iyer & Bilmes, ICML 2015), on what scans look like.
+"""
 
 from __future__ import annotations
 
@@ -54,3 +57,57 @@ def choose_next(needs: Mapping[str, float], looks: Mapping[str, Descriptor], n: 
         for case in left:
             alike[case] = max(alike[case], float(looks[case] @ looks[best]))
     return chosen
+
+
+def choose_usual(
+    looks: Mapping[str, Descriptor],
+    n: int,
+    known: Sequence[Descriptor] = (),
+    needs: Mapping[str, float] | None = None,
+) -> list[str]:
+    """The cases to label, one after the other: what adds most to how alike every case is to a labelled one.
+
+    Args:
+        looks: of every case without a label.
+        n: how many to choose.
+        known: what cases look like that have a label.
+        needs: how much each case counts; all alike if not given.
+    """
+    names, like = sorted(looks), _likeness(looks)
+    weights = np.array([needs[name] if needs else 1.0 for name in names])
+    held = _held(looks, known)
+    chosen: list[int] = []
+    while len(chosen) < min(n, len(names)):
+        gain = weights @ (like - held[:, None]).clip(0)
+        gain[chosen] = -1
+        chosen.append(int(gain.argmax()))
+        held = np.maximum(held, like[:, chosen[-1]])
+    return [names[place] for place in chosen]
+
+
+def stand_for(looks: Mapping[str, Descriptor], chosen: Sequence[str], known: Sequence[Descriptor] = ()) -> list[int]:
+    """How many other cases look most like each chosen one, and more so than like any that has a label."""
+    names, like, held = sorted(looks), _likeness(looks), _held(looks, known)
+    columns = like[:, [names.index(name) for name in chosen]]
+    nearest = np.where(columns.max(axis=1) > held, columns.argmax(axis=1), -1)
+    return [
+        sum(int(place == number) for place, other in zip(nearest, names, strict=True) if other not in chosen)
+        for number in range(len(chosen))
+    ]
+
+
+def _likeness(looks: Mapping[str, Descriptor]) -> NDArray[np.float64]:
+    """Of every case to every other, from 0 to 1, by name."""
+    everyone = np.stack([looks[name] for name in sorted(looks)])
+    alike: NDArray[np.float64] = (everyone @ everyone.T).clip(0)
+    return alike
+
+
+def _held(looks: Mapping[str, Descriptor], known: Sequence[Descriptor]) -> NDArray[np.float64]:
+    """How alike every case is to the nearest one that has a label."""
+    if not known:
+        return np.zeros(len(looks))
+    nearest: NDArray[np.float64] = (
+        (np.stack([looks[name] for name in sorted(looks)]) @ np.stack(known).T).clip(0).max(axis=1)
+    )
+    return nearest

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import isnan
 from pathlib import Path
+from typing import Literal
 
-from coranet.data.datasets.folder import Case
+from coranet.data.datasets.folder import Case, read_folder
 from coranet.data.prepare.cases import prepare_case
 from coranet.data.prepare.preparation import Preparation
 from coranet.engine.codec import decode
@@ -18,13 +19,23 @@ from coranet.engine.prediction.scan_list import list_scans
 from coranet.engine.prediction.trained import Trained
 from coranet.errors import InputError
 from coranet.evaluation.quality import Quality, read_qualities, why
-from coranet.evaluation.selection import Descriptor, choose_next, describe_scan, need
+from coranet.evaluation.selection import (
+    Descriptor,
+    choose_next,
+    choose_usual,
+    describe_scan,
+    need,
+    stand_for,
+)
 from coranet.files import make_folder, write_atomically
 from coranet.metrics.case_facts import CaseFacts
 from coranet.runs.opened_store import OnProgress
 from coranet.runs.triage import judge_predictions
 
 COLUMNS = ("rank", "case", "expected_dice", "flags", "why")
+
+First = Literal["usual", "worst"]
+"""What is asked for first: scans that many others look like, or those a run is expected to do worst."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +49,8 @@ class Choice:
     scans: Mapping[str, Case]
     broken: Mapping[str, str]
     """What is wrong with each scan that was left out."""
+    unseen: int = 0
+    """Labelled cases that lie nowhere any more, so that what looks like them may be asked for."""
 
     def write(self, file: Path) -> None:
         """One line a case; those that are broken last, without a rank."""
@@ -52,7 +65,7 @@ class Choice:
 
 
 def next_scans(
-    trained: Trained, scans: Path, predictions: Path, n: int, *, predict: bool, on_progress: OnProgress
+    trained: Trained, scans: Path, predictions: Path, n: int, *, first: First, predict: bool, on_progress: OnProgress
 ) -> Choice:
     """Choose among the scans that have no label in the run.
 
@@ -61,6 +74,7 @@ def next_scans(
         scans: a folder of them.
         predictions: where `coranet predict` wrote what it says of them, or where that is to go.
         n: how many to choose.
+        first: which.
         predict: make the predictions first.
         on_progress: told how far that is.
 
@@ -77,26 +91,58 @@ def next_scans(
         raise InputError(f"{scans}: has no scan that the run has no label of. Give a folder of others.")
     looks, broken = look_at_all(trained, wanted, predictions, predict=predict, on_progress=on_progress)
     if not looks:
-        first, reason = next(iter(broken.items()))
-        raise InputError(f"{scans}: no scan of it can be read. {first}: {reason}")
+        name, reason = next(iter(broken.items()))
+        raise InputError(f"{scans}: no scan of it can be read. {name}: {reason}")
     rows = read_qualities(predictions)
     if absent := [name for name in looks if name not in {row.case for row in rows}]:
         raise InputError(
             f"{predictions}: says nothing of {absent[0]}. Predict all of {scans} in one go, into one folder."
         )
     listed = [row for row in rows if row.case in looks]
-    chosen = choose_next(need(listed), looks, n)
     by_case = {case: list(of) for case, of in groupby(listed, key=lambda row: row.case)}
+    doubts = {case: why(of[0], of[1:]) for case, of in by_case.items()}
+    if first == "worst":
+        chosen, unseen = choose_next(need(listed), looks, n), 0
+        reasons = {case: doubts[case] or "most uncertain by volume" for case in chosen}
+    else:
+        labelled, _ = look_at_all(trained, labelled_scans(trained, cases), predictions, predict=False)
+        seen, unseen = list(labelled.values()), len(split.labelled) - len(labelled)
+        chosen = choose_usual(looks, n, seen)
+        counts = zip(chosen, stand_for(looks, chosen, seen), strict=True)
+        reasons = {case: in_short(count, doubts[case]) for case, count in counts}
     return Choice(
         cases=tuple(by_case[case][0] for case in chosen),
-        reasons={case: why(by_case[case][0], by_case[case][1:]) or "most uncertain by volume" for case in chosen},
+        reasons=reasons,
         scans={case: wanted[case] for case in chosen},
         broken=broken,
+        unseen=unseen,
     )
 
 
+def labelled_scans(trained: Trained, cases: Mapping[str, Case]) -> dict[str, Case]:
+    """The cases that the run has labels of: among these, or where it was trained from; without those that are gone."""
+    source = Path(trained.run.data.source)
+    names = set(trained.whole_run.split.labelled)
+    try:
+        there = {case.name: case for case in read_folder(source).cases}
+    except InputError:  # moved, or in a layout of its own
+        there = {}
+    return {name: case for name, case in {**there, **cases}.items() if name in names}
+
+
+def in_short(count: int, doubt: str) -> str:
+    """Why a usual scan is asked for."""
+    others = {0: "unlike all others", 1: "1 other looks like it"}.get(count, f"{count} others look like it")
+    return f"{others}; {doubt}" if doubt else others
+
+
 def look_at_all(
-    trained: Trained, cases: Mapping[str, Case], predictions: Path, *, predict: bool, on_progress: OnProgress
+    trained: Trained,
+    cases: Mapping[str, Case],
+    predictions: Path,
+    *,
+    predict: bool,
+    on_progress: OnProgress = lambda what, done, total: None,
 ) -> tuple[dict[str, Descriptor], dict[str, str]]:
     """What each scan looks like, predicted on the way if it is to be; and what is wrong with those that cannot be read."""
     settings: Preparation = decode(Preparation, trained.run.data.preparation, "preparation")
