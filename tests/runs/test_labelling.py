@@ -85,6 +85,36 @@ def test_labelled_scans_that_are_gone_are_said_to_be(capsys, finished, pool, sca
     assert "2 labelled scans are no longer where the run was trained from" in said + err
 
 
+def test_before_any_run_the_usual_scans_of_a_dataset_come_first(capsys, scans, pool, tmp_path):
+    """Labelled cases and test scans do not come; a folder of scans has neither."""
+    out = tmp_path / "new/first.csv"
+    code, said, _ = run(capsys, "next", scans, "-n", 2, "--out", out)
+    assert code == 0
+    with out.open() as file:
+        lines = list(csv.DictReader(file))
+    unlabelled = {"phantom_003", "phantom_004", "phantom_005", "phantom_006"}
+    assert len(lines) == 2
+    assert {line["case"] for line in lines} < unlabelled
+    assert all(line["why"] and not line["expected_dice"] for line in lines)
+    assert f"1. {lines[0]['case']}: " in said
+    assert [file.name for file in out.parent.iterdir()] == ["first.csv"]
+    code, said, _ = run(capsys, "next", pool, "--out", out)
+    assert code == 0
+    assert "left out: torn: " in said
+    assert all(name in said for name in ("phantom_000", "phantom_007", "twin"))
+
+
+def test_what_needs_a_run_is_said(capsys, finished, scans, tmp_path):
+    words = ["--out", tmp_path / "next.csv"]
+    code, _, err = run(capsys, "next", finished, *words)
+    assert (code, "is a run. Give the folder of scans after it" in err) == (1, True)
+    code, _, err = run(capsys, "next", scans, "--first", "worst", *words)
+    assert (code, "need a run" in err) == (1, True)
+    (tmp_path / "torn.nii.gz").write_bytes(b"no scan")
+    code, _, err = run(capsys, "next", tmp_path / "torn.nii.gz", *words)
+    assert (code, "no scan of it can be read" in err) == (1, True)
+
+
 def test_what_cannot_be_chosen_is_said(capsys, finished, pool, scans, tmp_path):
     words = ["--device", "cpu", "--out", tmp_path / "next.csv"]
     code, _, err = run(capsys, "next", finished, pool, "-n", 0, *words)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from coranet.cli.terminal.parsing import FLAT
-from coranet.cli.terminal.run_loading import LoadOptions, MadeBefore, RunFolder, ScanFolder
+from coranet.cli.terminal.run_loading import LoadOptions, MadeBefore
 from coranet.cli.terminal.stopping import until_stopped
 from coranet.data.budget import allowing
+from coranet.errors import InputError
 from coranet.files import make_folder
 from coranet.locks import owned
+
+if TYPE_CHECKING:
+    from coranet.runs.labelling import Choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +32,10 @@ class NextVerb:
     (FILE_predictions).
     """
 
-    run: RunFolder
-    """The folder that `coranet train --out` made. After `coranet calibrate` it knows best."""
-    scans: ScanFolder
-    """A folder of scans; those that the run was trained on with a label are passed over."""
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")]
+    """The folder that `coranet train --out` made. Leave it out before there is one: SCANS alone is enough to begin."""
+    scans: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="SCANS", help_behavior_hint="")] = None
+    """A folder of scans, or a dataset in nnU-Net's layout; scans that have a label are passed over."""
     count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 10
     """How many."""
     first: Literal["usual", "worst"] = "usual"
@@ -43,13 +48,31 @@ class NextVerb:
 
     def __call__(self) -> int:
         """Choose."""
+        if self.count < 1:
+            raise InputError(f"-n {self.count}: at least one.")
+        choose = self._before_any_run if self.scans is None else partial(self._by_run, self.scans)
         with allowing(self.loading.max_gb):
-            return until_stopped(self._choose, ". The same command starts over.")
+            return until_stopped(choose, ". The same command starts over.")
 
-    def _choose(self) -> int:
-        from coranet.cli.terminal.show import counting, output, say
+    def _before_any_run(self) -> int:
+        from coranet.cli.terminal.show import counting, say
+        from coranet.runs.labelling import first_scans
+
+        if (self.run / "run.json").exists():
+            raise InputError(f"{self.run}: is a run. Give the folder of scans after it: coranet next {self.run} SCANS.")
+        if self.first == "worst" or self.predictions:
+            raise InputError("--first worst and --predictions need a run: coranet next RUN SCANS.")
+        with counting() as on_progress:
+            choice = first_scans(self.run, self.count, on_progress=on_progress)
+        make_folder(self.out.parent)
+        self._list(choice)
+        say(f"The list: {self.out}")
+        return 0
+
+    def _by_run(self, scans: Path) -> int:
+        from coranet.cli.terminal.show import counting, say
         from coranet.report.case_page import write_case_page
-        from coranet.runs.labelling import in_words, next_scans
+        from coranet.runs.labelling import next_scans
 
         trained = self.loading.load(self.run)
         make_folder(self.out.parent)
@@ -57,14 +80,13 @@ class NextVerb:
         with owned(predictions), counting() as on_progress:
             choice = next_scans(
                 trained,
-                self.scans,
+                scans,
                 predictions,
                 self.count,
                 first=self.first,
                 predict=self.predictions is None,
                 on_progress=on_progress,
             )
-        choice.write(self.out)
         images = {name: case.images[0] for name, case in choice.scans.items()}
         objects = {value: name for value, name in trained.classes.items() if value}
         page = write_case_page(
@@ -75,8 +97,7 @@ class NextVerb:
             title="To label next",
             only=[row.case for row in choice.cases],
         )
-        for line in in_words(choice):
-            output.print(line)
+        self._list(choice)
         if choice.unseen:
             say(
                 f"{choice.unseen} labelled scans are no longer where the run was trained from: "
@@ -84,3 +105,11 @@ class NextVerb:
             )
         say(f"The list: {self.out}. Pictures: {page}")
         return 0
+
+    def _list(self, choice: Choice) -> None:
+        from coranet.cli.terminal.show import output
+        from coranet.runs.labelling import in_words
+
+        choice.write(self.out)
+        for line in in_words(choice):
+            output.print(line)

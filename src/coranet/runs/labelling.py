@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import isnan
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
-from coranet.data.datasets.folder import Case, read_folder
+from coranet.data.datasets.folder import Case, read_folder, scan_cases
 from coranet.data.prepare.cases import prepare_case
 from coranet.data.prepare.preparation import Preparation
 from coranet.engine.codec import decode
 from coranet.engine.prediction.scan_list import list_scans
 from coranet.engine.prediction.trained import Trained
 from coranet.errors import InputError
-from coranet.evaluation.quality import Quality, read_qualities, why
+from coranet.evaluation.quality import ALL, Quality, read_qualities, why
 from coranet.evaluation.selection import (
     Descriptor,
     choose_next,
@@ -81,8 +81,6 @@ def next_scans(
     Raises:
         InputError: there is no scan without a label, none can be read, or the predictions are not there.
     """
-    if n < 1:
-        raise InputError(f"-n {n}: at least one.")
     split = trained.whole_run.split
     known = {*split.labelled, *split.val}
     cases = {case.name: case for case in list_scans(scans, predictions, trained.run.data.channels)}
@@ -91,8 +89,7 @@ def next_scans(
         raise InputError(f"{scans}: has no scan that the run has no label of. Give a folder of others.")
     looks, broken = look_at_all(trained, wanted, predictions, predict=predict, on_progress=on_progress)
     if not looks:
-        name, reason = next(iter(broken.items()))
-        raise InputError(f"{scans}: no scan of it can be read. {name}: {reason}")
+        _refuse(scans, broken)
     rows = read_qualities(predictions)
     if absent := [name for name in looks if name not in {row.case for row in rows}]:
         raise InputError(
@@ -117,6 +114,53 @@ def next_scans(
         broken=broken,
         unseen=unseen,
     )
+
+
+def first_scans(scans: Path, n: int, *, on_progress: OnProgress) -> Choice:
+    """Choose before there is any run: the scans that most others look like.
+
+    Args:
+        scans: a dataset in nnU-Net's layout, whose labelled cases are passed over; or a folder of scans of one channel.
+        n: how many to choose.
+        on_progress: told how far that is.
+
+    Raises:
+        InputError: there is no scan without a label, or none can be read.
+    """
+    raw = (scans / "dataset.json").exists()
+    cases = [case for case in read_folder(scans).cases if case.part == "Tr"] if raw else list(scan_cases(scans, 1))
+    wanted = {case.name: case for case in cases if case.label is None}
+    if not wanted:
+        raise InputError(f"{scans}: has no scan without a label. Give a folder of others.")
+    looks, broken = _look(cases, on_progress)
+    seen = [looks.pop(case.name) for case in cases if case.label is not None and case.name in looks]
+    if not looks:
+        _refuse(scans, broken)
+    chosen = choose_usual(looks, n, seen)
+    counts = zip(chosen, stand_for(looks, chosen, seen), strict=True)
+    return Choice(
+        cases=tuple(Quality(case=case, class_name=ALL) for case in chosen),
+        reasons={case: in_short(count, "") for case, count in counts},
+        scans={case: wanted[case] for case in chosen},
+        broken=broken,
+    )
+
+
+def _look(cases: Sequence[Case], on_progress: OnProgress) -> tuple[dict[str, Descriptor], dict[str, str]]:
+    """What scans look like that no run has prepared, and what is wrong with those that cannot be read."""
+    looks, broken = dict[str, Descriptor](), dict[str, str]()
+    for number, case in enumerate(cases, start=1):
+        try:
+            looks[case.name] = describe_scan(prepare_case([case.images[0].read()], None, Preparation()).image)
+        except InputError as error:
+            broken[case.name] = str(error)
+        on_progress("looking at scans", number, len(cases))
+    return looks, broken
+
+
+def _refuse(scans: Path, broken: Mapping[str, str]) -> NoReturn:
+    name, reason = next(iter(broken.items()))
+    raise InputError(f"{scans}: no scan of it can be read. {name}: {reason}")
 
 
 def labelled_scans(trained: Trained, cases: Mapping[str, Case]) -> dict[str, Case]:
