@@ -23,7 +23,7 @@ import argparse
 import csv
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -35,7 +35,7 @@ from coranet.evaluation import evaluate
 from coranet.evaluation.quality import read_qualities
 from coranet.evaluation.selection import choose_next, choose_usual, need
 from coranet.runs.fitting import Calibrate, calibrate_run
-from coranet.runs.labelling import look_at_all
+from coranet.runs.labelling import look_at_all, looks_of
 from coranet.runs.launch import train
 from coranet.runs.machine.device import find_device
 from coranet.runs.options import Options
@@ -95,17 +95,32 @@ def ask(
     return choose_next(needs, looks, n)
 
 
+def draw(cases: Sequence[str], seed: int, n: int) -> list[str]:
+    """So many by chance."""
+    return random.Random(seed).sample(sorted(cases), n)
+
+
+def begin(source: Source, way: str, seed: int, arguments: argparse.Namespace) -> list[str]:
+    """The first labels, before there is any run: by chance, or as `coranet next SCANS` asks for them."""
+    everyone = [*source.split.labelled, *source.split.unlabelled]
+    if way != "covering":
+        return draw(everyone, seed, arguments.start)
+    cases = [case for case in read_folder(source.data).cases if case.name in everyone]
+    return choose_usual(looks_of(cases)[0], arguments.start)
+
+
 def rounds(source: Source, way: str, seed: int, arguments: argparse.Namespace) -> list[dict[str, object]]:
     """The curve of one way: Dice over labels."""
     everyone = [*source.split.labelled, *source.split.unlabelled]
-    start = random.Random(seed).sample(sorted(everyone), arguments.start)
+    start = begin(source, way, seed, arguments) if arguments.cold else draw(everyone, seed, arguments.start)
     split = replace(
         source.split, labelled=tuple(start), unlabelled=tuple(case for case in everyone if case not in start)
     )
     curve: list[dict[str, object]] = []
     for number in range(arguments.rounds + 1):
-        # The first round is the same for all ways, and is trained once.
-        folder = arguments.out / f"{source.name}-seed{seed}" / ("start" if number == 0 else f"{way}-{number}")
+        # The first round is the same for all ways, and is trained once, unless it is asked for too.
+        first = f"start-{way}" if arguments.cold else "start"
+        folder = arguments.out / f"{source.name}-seed{seed}" / (f"{way}-{number}" if number else first)
         run, dice = learn(source, split, folder, seed, arguments)
         curve.append({"set": source.name, "way": way, "seed": seed, "labels": len(split.labelled), "dice": dice})
         print(curve[-1], flush=True)
@@ -124,6 +139,7 @@ def main() -> None:
     parser.add_argument("--start", type=int, default=5)
     parser.add_argument("--add", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cold", action="store_true", help="ask for the first labels too, with random and covering")
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)

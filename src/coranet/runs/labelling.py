@@ -132,7 +132,7 @@ def first_scans(scans: Path, n: int, *, on_progress: OnProgress) -> Choice:
     wanted = {case.name: case for case in cases if case.label is None}
     if not wanted:
         raise InputError(f"{scans}: has no scan without a label. Give a folder of others.")
-    looks, broken = _look(cases, on_progress)
+    looks, broken = looks_of(cases, on_progress)
     seen = [looks.pop(case.name) for case in cases if case.label is not None and case.name in looks]
     if not looks:
         _refuse(scans, broken)
@@ -146,7 +146,9 @@ def first_scans(scans: Path, n: int, *, on_progress: OnProgress) -> Choice:
     )
 
 
-def _look(cases: Sequence[Case], on_progress: OnProgress) -> tuple[dict[str, Descriptor], dict[str, str]]:
+def looks_of(
+    cases: Sequence[Case], on_progress: OnProgress = lambda what, done, total: None
+) -> tuple[dict[str, Descriptor], dict[str, str]]:
     """What scans look like that no run has prepared, and what is wrong with those that cannot be read."""
     looks, broken = dict[str, Descriptor](), dict[str, str]()
     for number, case in enumerate(cases, start=1):
