@@ -6,7 +6,7 @@ What a GPU makes of it is in test_gpu.py and tests/methods/test_gpu_steps.py.
 import copy
 import random
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -152,3 +152,21 @@ def test_methods_of_ones_own_are_captured_on_a_gpu(scans, small, tmp_path, monke
 def test_remarks_reach_a_person(capsys):
     TrainingDisplay().on_remark("A sentence.")
     assert "A sentence." in capsys.readouterr().err
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paced(Supervised):
+    """Weighs its terms by all that `Progress` says of a step."""
+
+    def loss(self, nets, batch, at):
+        terms = super().loss(nets, batch, at)
+        pace = at.step + 10 * at.phase_step + 100 * at.epoch + 1000 * at.passes
+        return replace(terms, values={**terms.values, "pace": pace.detach().float()})
+
+
+def test_a_graph_hears_all_that_changes_from_step_to_step(cuda):
+    """Each of the tensors of `Progress`, such as how often images were seen, which `coranet:plus` counts by."""
+    assert assert_same(cuda, Paced()) == []
+    assert cuda.launched == 4
+    paces = [float(tiny.at("train", step).passes) for step in range(9)]
+    assert len(set(paces)) == 9, "tiny.at must move passes for this test to say anything"

@@ -433,3 +433,11 @@ def test_no_scores_without_uncertainty(finished, scans, tmp_path):
     alone.predict_files(scans / "imagesTs", tmp_path / "p")
     assert not list((tmp_path / "p").glob("*_score*"))
     assert alone.predict(scans / "imagesTs/phantom_007_0000.nii.gz").score is None
+
+
+def test_labels_in_which_nothing_is_drawn_are_not_counted(folders):
+    predictions, labels = folders
+    described = {"channel_names": {"0": "MR"}, "labels": {"background": 0, "a": 1, "b": 2, "ignore": 9}}
+    (labels / "dataset.json").write_text(json.dumps(described))
+    lay(labels / "a.nii.gz", np.full(SHAPE, 9, np.uint8))
+    assert [row.case for row in evaluate_calibration(predictions, labels).rows] == ["b", "c"]

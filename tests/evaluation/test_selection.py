@@ -81,3 +81,12 @@ def test_what_a_labelled_scan_looks_like_is_not_asked_for():
 def test_scans_count_by_their_need():
     looks = dict(zip(("a", "b", "c", "y"), looks_like(0, 2, 4, 120), strict=True))
     assert choose_usual(looks, 1, needs={"a": 0.1, "b": 0.1, "c": 0.1, "y": 0.9}) == ["y"]
+
+
+@pytest.mark.parametrize("slices", range(1, 12))
+def test_every_slice_of_a_thin_scan_counts(slices):
+    image = np.random.default_rng(1).normal(size=(1, 16, 16, slices)).astype(np.float32)
+    for place in range(slices):
+        other = image.copy()
+        other[..., place] += np.arange(16)
+        assert describe_scan(other) @ describe_scan(image) < 0.999

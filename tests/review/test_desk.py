@@ -17,6 +17,7 @@ import pytest
 from coranet.data.readers import nifti
 from coranet.engine.prediction.trained import Trained
 from coranet.errors import InputError
+from coranet.evaluation.quality import read_qualities
 from coranet.review import desk
 from coranet.review.desk import ReviewRequest, serve
 from coranet.review.viewer import VIEWER, fetch
@@ -123,3 +124,19 @@ def test_two_hundred_cases_in_a_row_with_a_kill_in_the_middle(finished, tmp_path
         assert np.array_equal(nifti.read(workshop.corrections.label(name)).array, maps(7, (64, 64, 24))[3])
     assert sizes[85] < sizes[20] + 30 * 2**20
     assert sizes[195] < sizes[110] + 30 * 2**20
+
+
+def test_cases_that_were_finished_before_stay_in_the_list(finished, scans, request_of, tmp_path):
+    """Where the one that is new comes first of all."""
+    pool = tmp_path / "pool"
+    pool.mkdir()
+    for name in ("phantom_007", "phantom_008"):
+        (pool / f"{name}_0000.nii.gz").write_bytes((scans / f"imagesTs/{name}_0000.nii.gz").read_bytes())
+    trained = Trained.load(finished, find_device("cpu"))
+    for new in (None, "a_new_one"):
+        if new:
+            (pool / f"{new}_0000.nii.gz").write_bytes((pool / "phantom_007_0000.nii.gz").read_bytes())
+        workshop = desk._workshop(request_of(device="cpu", scans=pool), trained.run)
+        workshop.work(threading.Event())
+        listed = {row.case for row in read_qualities(workshop.predictions)}
+        assert listed == set(workshop.cases)

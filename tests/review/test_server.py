@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -264,3 +265,50 @@ def test_what_a_case_needs_is_made_once(desk, monkeypatch):
     Desk(desk.root)
     changed = [file.parent.name for file, time in pictures.items() if file.stat().st_mtime_ns != time]
     assert changed == ["a"]
+
+
+def test_choices_of_pieces_that_are_no_more_are_not_shown(desk):
+    """Predictions that were made anew cut other pieces, whose numbers say other things."""
+    desk.save(maps()[3], choices={"0": "radical"})
+    for file in (desk.root / "predictions").glob("b*.nii.gz"):
+        file.replace(file.with_name(f"a{file.name[1:]}"))
+    again = Desk(desk.root)
+    assert again.open()["status"] == "corrected"
+    assert again.open()["choices"] == {}
+    assert again.save(maps()[2]).status_code == 200
+
+
+def test_files_that_changed_under_an_open_page_are_no_conflict_of_windows(desk):
+    """A page asks `Save anyway?` at 409 alone."""
+    label, revision = maps()[3], desk.open()["revision"]
+    facts = desk.workshop.facts("a")
+    for file in (desk.root / "predictions").glob("b*.nii.gz"):
+        file.replace(file.with_name(f"a{file.name[1:]}"))
+    file = desk.root / "sent.nii"
+    nifti.write(file, label, facts.geometry)
+    text = base64.b64encode(gzip.compress(file.read_bytes())).decode()
+    sent = {"status": "corrected", "label": text, "seconds": 1, "revision": revision}
+    assert desk.post("/api/case/a/save", sent).status_code == 410
+
+
+def test_a_folder_of_corrections_that_someone_described_is_left_so(tmp_path):
+    """Its names of channels, and the value of voxels that nobody drew."""
+    write_cases(tmp_path, ["a"])
+    workshop_of(tmp_path)
+    file = tmp_path / "out/dataset.json"
+    described = json.loads(file.read_text())
+    described["labels"]["ignore"] = 200
+    described["channel_names"] = {"0": "CT"}
+    file.write_text(json.dumps(described))
+    workshop_of(tmp_path)
+    assert json.loads(file.read_text()) == described
+    file.write_text(json.dumps({**described, "labels": {"background": 0}}))
+    workshop_of(tmp_path)
+    assert "ignore" not in json.loads(file.read_text())["labels"]
+
+
+def test_a_run_that_is_called_by_a_dot_can_be_trained_on(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    retraining = Retraining(data=tmp_path, run=Path(), corrections=tmp_path / "out")
+    assert str(tmp_path / "mine-corrected1") in retraining.state()["command"]

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 import coranet
 from coranet.cli import main
+from coranet.data.datasets.folder import read_folder
 from coranet.data.readers import nifti
 from coranet.data.splits.by_patient import Split
 from coranet.engine.prediction.fitted import FITTED, Fitted
@@ -17,8 +19,11 @@ from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.evaluation.quality import read_qualities
-from coranet.runs.held_out import deal
+from coranet.runs.fitting import Calibrate, calibrate_run
+from coranet.runs.held_out import deal, train_fold
 from coranet.runs.launch import train
+from coranet.runs.options import Options
+from coranet.runs.run_plan import make_run
 from coranet.uncertainty.wrongness import PRIOR
 
 CPU = torch.device("cpu")
@@ -157,3 +162,58 @@ def test_a_run_without_a_fit_says_so(scans, small, tmp_path, capsys):
         np.isnan(of.expected)
         for of in alone.predict_files(scans / "imagesTs", tmp_path / "q")["phantom_007"].classes.values()
     )
+
+
+def test_a_finished_run_that_is_resumed_keeps_its_fit(finished, scans, small, tmp_path):
+    """That of `coranet calibrate` costs several trainings; one that is missing is made."""
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    better = replace(Fitted.of(run, Run.read(run).identity), folds=3, steps=12)
+    better.write(run)
+    train(scans, run, small(val=1), resume=True)
+    assert Fitted.of(run, Run.read(run).identity).folds == 3
+    (run / FITTED).unlink()
+    train(scans, run, small(val=1), resume=True)
+    assert Fitted.of(run, Run.read(run).identity).folds == 0
+
+
+def test_the_best_weights_are_not_judged_by_the_fit_of_the_last_ones(finished, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    shutil.copy(run / "last.pt", run / "best.pt")
+    assert Trained.load(run, CPU).fitted is not None
+    assert Trained.load(run, CPU, best=True).fitted is None
+
+
+def test_a_run_that_was_trained_on_with_corrections_is_calibrated(finished, scans, cache, tmp_path):
+    labels = tmp_path / "corrections/labelsTr"
+    labels.mkdir(parents=True)
+    shutil.copy(scans / "dataset.json", labels.parent)
+    free = next(case for case in read_folder(scans).cases if case.label is None and case.part == "Tr")
+    scan = free.images[0].read()
+    label = np.zeros(scan.array.shape, np.uint8)
+    label[8:24, 8:24] = 1
+    nifti.write(labels / f"{free.name}.nii.gz", label, scan.geometry)
+    options = Options(init=finished, labels=labels.parent, cache=cache, device="cpu", steps=2)
+    run = train(scans, tmp_path / "on", options)
+    _, dice = calibrate_run(
+        Calibrate(run=run, folds=2, steps=2, device="cpu", cache=cache),
+        say=lambda message: None,
+        on_progress=lambda what, done, total: None,
+    )
+    assert dice.n == len(Run.read(run).split.labelled) + len(Run.read(run).split.val)
+
+
+def test_folds_hear_other_models_of_their_unlabelled_cases(finished, scans, small, cache, tmp_path, monkeypatch):
+    run, store = make_run(scans, small(), CPU)
+    heard = {}
+
+    class Stub:
+        def __init__(self, *given, voices):
+            heard.update(voices)
+            raise InputError("heard")
+
+    monkeypatch.setattr("coranet.runs.held_out.Trainer", Stub)
+    split = replace(run.split, unlabelled=run.split.unlabelled[:1])
+    voices = {case: np.zeros(1, np.uint8) for case in run.split.unlabelled}
+    with pytest.raises(InputError, match="heard"):
+        train_fold(run, split, 2, store, tmp_path / "fold", CPU, (), voices)
+    assert set(heard) == set(split.unlabelled)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -177,3 +178,11 @@ def test_the_labels_of_a_store_are_fixed(scans, cache, corrections):
     _, store = make_run(scans, Options(cache=cache, dims=2, val=0), torch.device("cpu"))
     with pytest.raises(InputError, match="is a prepared store"):
         make_run(store.path, Options(labels=corrections[0], cache=cache), torch.device("cpu"))
+
+
+def test_a_gain_of_nothing_is_not_written(scans, cache, finished, corrections, tmp_path, monkeypatch):
+    """Where no corrected case has an object, and none is found: NaN is no JSON."""
+    folder, _, _ = corrections
+    monkeypatch.setattr("coranet.runs.gain.count", lambda guess, label: SimpleNamespace(dsc=float("nan")))
+    out = train(scans, tmp_path / "on", Options(init=finished, labels=folder, cache=cache, device="cpu", steps=2))
+    assert set(json.loads((out / GAIN).read_text(), parse_constant=pytest.fail)) == {"before"}

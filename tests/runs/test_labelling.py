@@ -1,6 +1,7 @@
 """`coranet next`, from scans to a list, a page and what was left out."""
 
 import csv
+import json
 import shutil
 
 import pytest
@@ -131,3 +132,15 @@ def test_what_cannot_be_chosen_is_said(capsys, finished, pool, scans, tmp_path):
     (known / "new_0000.nii.gz").write_bytes(b"no scan")
     code, _, err = run(capsys, "next", finished, known, *words)
     assert (code, "no scan of it can be read" in err) == (1, True)
+
+
+def test_test_cases_are_not_asked_for(capsys, finished, pool, tmp_path):
+    run_folder = shutil.copytree(finished, tmp_path / "run")
+    for file in ("run.json", "split.json"):
+        content = json.loads((run_folder / file).read_text())
+        split = content["split"] if file == "run.json" else content
+        split["test"] = ["phantom_008"]
+        (run_folder / file).write_text(json.dumps(content))
+    code, said, err = run(capsys, "next", run_folder, pool, "--out", tmp_path / "next.csv", "--device", "cpu")
+    assert code == 0, err
+    assert "phantom_008" not in said

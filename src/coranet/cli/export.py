@@ -46,7 +46,7 @@ class ExportVerb:
 
         run = Run.read(self.run, trust=self.trust)
         segmenter = load_segmenter(self.run, run, uncertainty=not self.no_uncertainty, best=self.best, say=say)
-        fitted = None if self.no_uncertainty else Fitted.of(self.run, run.identity)
+        fitted = None if self.no_uncertainty or self.best else Fitted.of(self.run, run.identity)
         stride = stride_of(run.data.window, self.stride)
         difference = export(run, segmenter, self.onnx, stride, fitted.fit if fitted else None)
         size = self.onnx.stat().st_size / 1e6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import torch
@@ -60,7 +60,7 @@ class Captured:
             return
         for (_, mine), (_, theirs) in zip(_tensors(self.batch), _tensors(batch), strict=True):
             mine.copy_(theirs)
-        for mine, theirs in ((self.at.step, at.step), (self.at.phase_step, at.phase_step), (self.at.epoch, at.epoch)):
+        for mine, theirs in zip(_moving(self.at), _moving(at), strict=True):
             mine.copy_(theirs)
         self.rate.fill_(rate)
 
@@ -123,6 +123,11 @@ def _tensors(batch: Batch) -> Iterator[tuple[str, Tensor]]:
                 **sample.maps,
             }
             yield from ((f"{half}.{name}", tensor) for name, tensor in named.items() if tensor is not None)
+
+
+def _moving(at: Progress) -> list[Tensor]:
+    """What changes from step to step."""
+    return [value for value in (getattr(at, field.name) for field in fields(at)) if isinstance(value, Tensor)]
 
 
 def _copied(batch: Batch) -> Batch:

@@ -129,7 +129,8 @@ def evaluate_calibration(predictions: Path, labels: Path) -> Calibrations:
     pairs = pair_up(predictions, labels)
     maps = {case: _maps_beside(file) for case, file in pairs.predicted.items()}
     _check_maps(maps, predictions)
-    return Calibrations(rows=tuple(calibrate_pair(pair, maps[pair.case]) for pair in pairs.read()))
+    drawn = (pair for pair in pairs.read() if pair.drawn is None or pair.drawn.any())
+    return Calibrations(rows=tuple(calibrate_pair(pair, maps[pair.case]) for pair in drawn))
 
 
 def calibrate_pair(pair: Pair, maps: Mapping[str, Path]) -> CalibrationRow:

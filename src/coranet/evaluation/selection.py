@@ -28,7 +28,7 @@ def describe_scan(image: NDArray[np.float32]) -> Descriptor:
         edges = np.linspace(0, coarse.shape[axis], parts + 1).astype(int)
         sums = np.moveaxis(np.add.reduceat(coarse, edges[:-1], axis), axis, -1)
         means = np.moveaxis(sums / np.diff(edges), -1, axis)
-        coarse = np.repeat(means, -(-_SIDE // parts), axis).take(range(_SIDE), axis)  # a thin scan fills its axis
+        coarse = means.take(np.arange(_SIDE) * parts // _SIDE, axis)  # a thin scan fills its axis
     centred: Descriptor = coarse.ravel() - coarse.mean()
     return centred / max(float(np.linalg.norm(centred)), 1e-12)
 

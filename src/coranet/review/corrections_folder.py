@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coranet.data.datasets.corrections import Status, labels_folder, note_of, read_note
+from coranet.data.datasets.description import read_dataset_json
 from coranet.data.readers import Source, nifti
 from coranet.files import make_folder, write_atomically
 from coranet.geometry import Geometry
@@ -32,14 +33,19 @@ class CorrectionsFolder:
     classes: Mapping[int, str]
 
     def begin(self) -> None:
-        """Make it a dataset in nnU-Net's layout."""
+        """Make it a dataset in nnU-Net's layout. One that has these classes already is left as it is."""
         make_folder(labels_folder(self.root))
+        labels = {name: value for value, name in self.classes.items()}
+        described = self.root / "dataset.json"
+        there = read_dataset_json(described).get("labels") if described.exists() else None
+        if isinstance(there, dict) and labels.items() <= there.items():
+            return
         content = {
             "channel_names": {str(number): name for number, name in enumerate(self.channels)},
-            "labels": {name: value for value, name in self.classes.items()},
+            "labels": labels,
             "file_ending": ".nii.gz",
         }
-        write_atomically(self.root / "dataset.json", _text(content))
+        write_atomically(described, _text(content))
 
     def label(self, case: str) -> Path:
         """The file of a case's label."""

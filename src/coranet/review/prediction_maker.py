@@ -25,6 +25,8 @@ class PredictionMaker:
     load: Callable[[], Trained]
     """The run, loaded when the first case is missing."""
     found: dict[str, CaseFacts] = field(default_factory=dict)
+    listed: int = 0
+    """Cases that `cases.csv` was written of; 0 where nothing was predicted yet."""
 
     def make(self, case: Case) -> None:
         """Predict a case that is not finished.
@@ -36,8 +38,18 @@ class PredictionMaker:
         if facts is None:
             with self.journal.opened("review"):
                 facts = self.trained.predict_cases([case], self.files)[case.name]
-            judge_predictions(self.trained, {**self.found, case.name: facts}, self.out)
+            self.found[case.name] = facts
+            self._list()
         self.found[case.name] = facts
+
+    def finish(self) -> None:
+        """List also the cases that were finished before, and came after the last one that was predicted."""
+        if 0 < self.listed < len(self.found):
+            self._list()
+
+    def _list(self) -> None:
+        judge_predictions(self.trained, self.found, self.out)
+        self.listed = len(self.found)
 
     @cached_property
     def trained(self) -> Trained:

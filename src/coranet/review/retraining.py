@@ -84,5 +84,6 @@ class Retraining:
 
     def _next(self) -> Path:
         """A folder beside the run that is not there yet."""
-        names = (self.run.with_name(f"{self.run.name}-corrected{number}") for number in count(1))
+        run = self.run.resolve()  # `.` has no name
+        names = (run.with_name(f"{run.name}-corrected{number}") for number in count(1))
         return next(folder for folder in names if not folder.exists())

@@ -104,7 +104,9 @@ class ReviewServer:
                 "window": facts.window,
                 "channels": facts.channels,
                 "pieces": [[piece.key, piece.start, piece.voxels, piece.middle] for piece in facts.pieces],
-                "choices": {chosen["piece"]: chosen["answer"] for chosen in note.get("chosen", ())},
+                "choices": {chosen["piece"]: chosen["answer"] for chosen in note.get("chosen", ())}
+                if note.get("pieces") == facts.stamp  # numbers of other pieces mean nothing here
+                else {},
                 "status": note["status"],
                 "seconds": note.get("seconds", 0),
                 "saved": self.workshop.corrections.label(name).exists(),
@@ -167,7 +169,7 @@ class ReviewServer:
                 folder.write_note(name, {**folder.note(name), **note})
             else:
                 region = files.region(facts)
-                note |= account(region, choices, label, files.prediction(), folder.classes)
+                note |= account(region, choices, label, files.prediction(), folder.classes) | {"pieces": facts.stamp}
                 folder.save(name, label, facts.geometry, note, flat=facts.flat)
             return JSONResponse({"status": status, "revision": folder.revision(name), "note": note})
 
@@ -182,7 +184,7 @@ class ReviewServer:
     def _facts(self, name: str) -> CaseOverview:
         facts = self.workshop.facts(name)
         if facts is None:
-            raise HTTPException(409, f"The files of {name!r} have changed since. Start coranet review again.")
+            raise HTTPException(410, f"The files of {name!r} have changed since. Start coranet review again.")
         return facts
 
     def _label(self, name: str) -> bytes:

@@ -68,6 +68,8 @@ class Workshop:
                 self.problems[name] = str(error)
             except (OSError, MemoryError, RuntimeError) as error:
                 self.problems[name] = f"{name}: could not be prepared ({error}). Check the scan and the disk."
+        if maker:
+            maker.finish()
         self.busy = ""
 
     def queue(self) -> list[dict[str, Any]]:

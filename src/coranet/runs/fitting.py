@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from coranet.data.datasets.corrections import read_corrections
+from coranet.data.prepare.other_labels import OtherLabels
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.store import Store
 from coranet.engine.codec import decode
@@ -74,11 +76,12 @@ def calibrate_run(
                 f"WARNING: with {steps} of the run's {run.train.steps} steps a fold knows less than the run: the Dice to "
                 "expect of new scans will be too low. Leave --steps out to know it."
             )
+        heard = OtherLabels.kept(asked.run, store) if run.made_with.get("teacher") else OtherLabels()
         held = list(look_at(trained.predictor, store, run.split.val, device, run.seed))
         for number, split in enumerate(splits, start=1):
             say(f"Fold {number} of {len(splits)}: without {some(split.val)}.")
             place = asked.run / FOLDS / f"{asked.folds}-{steps}-{number}"
-            predictor = train_fold(run, split, steps, store, place, device, listeners)
+            predictor = train_fold(run, split, steps, store, place, device, listeners, heard.maps)
             held += look_at(predictor, store, split.val, device, run.seed)
         if not held:
             raise InputError(
@@ -135,8 +138,14 @@ def _open(asked: Calibrate, run: Run, on_progress: OnProgress) -> tuple[Store, d
             f"{data}: the scans of {asked.run} are not there any more. Name their folder: coranet calibrate RUN DATA."
         )
     settings: Preparation = decode(Preparation, run.data.preparation, "preparation")
+    labels = run.made_with.get("labels")
     store, patients = open_store(
-        data, lambda extents, channels: settings, run.split, asked.cache, on_progress=on_progress
+        data,
+        lambda extents, channels: settings,
+        run.split,
+        asked.cache,
+        corrections=read_corrections(Path(labels)) if labels else {},
+        on_progress=on_progress,
     )
     if store.fingerprint != run.data.fingerprint:
         raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from coranet.data.store import Store
 from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
 from coranet.files import write_atomically
+from coranet.metrics import mean_of_present
 from coranet.metrics.overlap import count
 from coranet.runs.opened_store import Say
 
@@ -36,10 +38,13 @@ def write_gain(run: Run, store: Store, out: Path, device: torch.device, correcte
         "corrected": [case for case in run.split.labelled if case in corrected],
         "validation": list(run.split.val),
     }
+    held = {
+        what: (len(names), _dice(before, store, names), _dice(after, store, names)) for what, names in cases.items()
+    }
     found = {
-        what: {"cases": len(names), "before": _dice(before, store, names), "after": _dice(after, store, names)}
-        for what, names in cases.items()
-        if names
+        what: {"cases": number, "before": was, "after": now}
+        for what, (number, was, now) in held.items()
+        if not isnan(was + now)  # nothing is there, and nothing was found
     }
     write_atomically(out / GAIN, (json.dumps({"before": str(folder), **found}, indent=1) + "\n").encode())
     for what, row in found.items():
@@ -53,11 +58,11 @@ def write_gain(run: Run, store: Store, out: Path, device: torch.device, correcte
 
 
 def _dice(trained: Trained, store: Store, cases: Sequence[str]) -> float:
-    """Mean over cases and classes that are there or found, of voxels that somebody drew."""
+    """Mean over cases and classes that are there or found, of voxels that somebody drew; NaN where there are none."""
     scores = []
     for case in cases:
         label = store.label(case)
         drawn = label != (-1 if store.ignore is None else store.ignore)
         guess, label = trained.predict_prepared(np.array(store.image(case))).label[drawn], label[drawn]
         scores += [count(guess == value, label == value).dsc for value in trained.classes if value]
-    return float(np.nanmean(scores))
+    return float(mean_of_present(np.array(scores)))

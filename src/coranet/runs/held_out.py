@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
@@ -77,13 +78,24 @@ def deal(split: Split, patients: Mapping[str, str], folds: int, seed: int) -> li
 
 
 def train_fold(
-    run: Run, split: Split, steps: int, store: Store, folder: Path, device: torch.device, listeners: Sequence[Listener]
+    run: Run,
+    split: Split,
+    steps: int,
+    store: Store,
+    folder: Path,
+    device: torch.device,
+    listeners: Sequence[Listener],
+    voices: Mapping[str, NDArray[np.uint8]],
 ) -> Predictor:
-    """The run again, on a fold's cases; a fold that was begun is continued, and a finished one is taken as it is."""
+    """The run again, on a fold's cases; a fold that was begun is continued, and a finished one is taken as it is.
+
+    `voices` are the label maps of other models that the run heard; the fold hears those of its unlabelled cases.
+    """
     # Cases that are set apart are not scored on the way: nothing may look at them before the end.
     fold = replace(run, split=replace(split, val=()), train=replace(run.train, steps=steps, checks=1, keep_maps=False))
     make_folder(folder)
-    trainer = Trainer(fold.identified(), store, folder, device, listeners)
+    heard = {case: said for case, said in voices.items() if case in fold.split.unlabelled}
+    trainer = Trainer(fold.identified(), store, folder, device, listeners, voices=heard)
     if (folder / LAST).exists():
         trainer.resume()
     else:

@@ -82,11 +82,13 @@ def next_scans(
         InputError: there is no scan without a label, none can be read, or the predictions are not there.
     """
     split = trained.whole_run.split
-    known = {*split.labelled, *split.val}
+    known = {*split.labelled, *split.val, *split.test}
     cases = {case.name: case for case in list_scans(scans, predictions, trained.run.data.channels)}
     wanted = {name: case for name, case in cases.items() if name not in known}
     if not wanted:
-        raise InputError(f"{scans}: has no scan that the run has no label of. Give a folder of others.")
+        raise InputError(
+            f"{scans}: has no scan that the run has no label of, and that is no test case. Give a folder of others."
+        )
     looks, broken = look_at_all(trained, wanted, predictions, predict=predict, on_progress=on_progress)
     if not looks:
         _refuse(scans, broken)

@@ -18,6 +18,7 @@ from coranet.engine.group import Group
 from coranet.engine.listeners.film import Film
 from coranet.engine.listeners.map_archive import MapArchive
 from coranet.engine.log import Listener
+from coranet.engine.prediction.fitted import FITTED
 from coranet.engine.run import Run
 from coranet.engine.timing.pace import paced
 from coranet.engine.trainer import Trainer
@@ -95,11 +96,13 @@ class Launch:
         out, device = self.out, self.group.device
         use_threads(self.options.threads, device, self.say)
         trainer, store = self._resumed() if resume else self._begun()
+        begun_at = trainer.state.done
         trainer.fit(until)
         run = trainer.run
         if not self.group.leads or trainer.state.done < run.train.steps:
             return
-        fit_on_validation(run, store, trainer.setup.predictor(), device, out)
+        if begun_at < run.train.steps or not (out / FITTED).exists():  # what is finished may have a better fit by now
+            fit_on_validation(run, store, trainer.setup.predictor(), device, out)
         if labels := run.made_with.get("labels"):
             write_gain(run, store, out, device, read_corrections(Path(labels)), self.say)
 

@@ -368,3 +368,16 @@ def test_a_store_is_not_predicted_from(finished, cache, tmp_path):
     store = next(path.parent for path in cache.rglob("index.json"))
     with pytest.raises(InputError, match=r"is a prepared store\. Give the folder it was made of"):
         coranet.load(finished, "cpu").predict_files(store, tmp_path / "out")
+
+
+def test_the_label_of_a_scan_is_written_after_all_that_goes_with_it(finished, scans, tmp_path, monkeypatch):
+    """Who finds it, finds the rest: `coranet review` beside a prediction that is still at work."""
+    written = []
+    scan = nifti.read(scans / "imagesTs/phantom_007_0000.nii.gz")
+    monkeypatch.setattr(
+        "coranet.engine.prediction.answer.write", lambda file, *given, **named: written.append(file.name)
+    )
+    answer = Trained.load(finished, torch.device("cpu")).predict_volumes([scan], scores=True)
+    files = answer.write(tmp_path, "a", scan.geometry, masks=True)
+    assert files[0].name == written[-1] == "a.nii.gz"
+    assert {file.name for file in files} == set(written) > {"a_uncertain.nii.gz", "a_conservative.nii.gz"}

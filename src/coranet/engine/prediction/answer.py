@@ -58,17 +58,17 @@ class Answer:
             The files.
         """
         maps = {"uncertain": self.uncertain, **(self.masks if masks else {})}
-        files = [out / f"{case}.nii.gz"]
-        write(files[0], self.label, geometry, flat=flat)
-        for name, values in maps.items():
-            if values is not None:
-                files.append(out / f"{case}_{name}.nii.gz")
-                write(files[-1], values, geometry, flat=flat)
+        files = {name: values for name, values in maps.items() if values is not None}
+        places = {name: out / f"{case}_{name}.nii.gz" for name in files}
+        for name, values in files.items():
+            write(places[name], values, geometry, flat=flat)
         if self.score is not None:
-            files.append(out / f"{case}_score.nii.gz")
-            write(files[-1], self.score, geometry, flat=flat, probabilities=True)
+            places["score"] = out / f"{case}_score.nii.gz"
+            write(places["score"], self.score, geometry, flat=flat, probabilities=True)
         if self.probabilities is not None:
             classes_last = np.moveaxis(self.probabilities, 0, -1)
-            files.append(out / f"{case}_probabilities.nii.gz")
-            write(files[-1], classes_last, geometry, probabilities=True)
-        return files
+            places["probabilities"] = out / f"{case}_probabilities.nii.gz"
+            write(places["probabilities"], classes_last, geometry, probabilities=True)
+        label = out / f"{case}.nii.gz"
+        write(label, self.label, geometry, flat=flat)  # last: where it is, all is
+        return [label, *places.values()]

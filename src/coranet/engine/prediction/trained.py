@@ -107,8 +107,8 @@ class Trained:
             return cls((recipe,), predictor, torch.device("cpu"), largest_component, fit)
         runs = read_fitting(folders, trust=trust)
         predictor = load_predictor(runs, device, uncertainty=uncertainty, stride=stride, best=best, tta=tta, say=say)
-        # What was fitted holds for that run's own answers, and not for a mean of several.
-        alone = fitted and uncertainty and len(runs) == 1 and not tta
+        # What was fitted holds for the last weights' own answers, and not for others or for a mean of several.
+        alone = fitted and uncertainty and len(runs) == 1 and not (tta or best)
         fit = Fitted.of(*next((folder, run.identity) for folder, run in runs.items())) if alone else None
         return cls(tuple(runs.values()), predictor, device, largest_component, fit)
 
