@@ -23,7 +23,7 @@ help:  ## what there is
 	$(INSTALL) --editable '.[docs]'
 	@touch $@
 
-demo: .venv/.runtime  ## train on the embedded phantom, supervised and CoraNet, and show what came out (3 minutes)
+demo: .venv/.runtime  ## train on the embedded phantom, supervised and CoraNet, and show what came out (2 minutes, and pip's time)
 	$(BIN)/coranet demo --out runs/demo
 
 viewer: .venv/.dev  ## the viewer of `coranet review`, out of its npm package, for a checkout

@@ -67,7 +67,7 @@ VERBS: dict[str, Callable[..., Verb]] = {
 
 ABOUT = """Train segmentation from a few labelled and many unlabelled scans, and see what is uncertain.
 
-    coranet demo                                  three minutes, nothing needed
+    coranet demo                                  two minutes, nothing needed
     coranet doctor SCANS                          is my folder in order?
     coranet prepare SCANS --out STORE             one compact store, of any format
     coranet split SCANS --ratio 1:4 --out FILE    which cases are labelled, for validation and for test

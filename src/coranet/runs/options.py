@@ -54,7 +54,7 @@ class Shared:
     max_gb: Annotated[float | None, Flag("GB", default="half of what is free")] = None
     """Memory that one scan may take while it is read."""
     overrides: Annotated[tuple[tuple[str, str], ...], Flag("KEY=VALUE", name="set", repeat=True)] = ()
-    """Any field of the run, such as method.regions.alpha=2 or net.width=32."""
+    """Any field of the run, such as method.alpha=2 or net.width=32."""
 
     def __post_init__(self) -> None:
         if self.patch is not None and (len(self.patch) not in (2, 3) or min(self.patch) < 1):
@@ -62,7 +62,7 @@ class Shared:
             raise InputError(f"--patch {numbers}: give two or three positive numbers, such as 96 96 96.")
         if broken := [pair for pair in self.overrides if len(pair) != 2]:
             text = " ".join(broken[0])
-            raise InputError(f"--set {text}: write it as KEY=VALUE, such as method.regions.alpha=2.")
+            raise InputError(f"--set {text}: write it as KEY=VALUE, such as method.alpha=2.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ DEMO = {
     "coranet": "`coranet`: the paper's method",
     "coranet-repaired": "`coranet:repaired`: one change",
 }
-AHEAD = "ahead of supervised, 95 % interval over cases"
+AHEAD = "ahead of supervised, 95 % interval over patients"
 
 
 def digest(runs: Path) -> str:
