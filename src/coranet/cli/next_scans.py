@@ -27,8 +27,8 @@ class NextVerb:
 
     Asks for scans that most others without a label look like, and that no labelled one looks like. In the studies of
     docs/uncertainty.md these taught a run more than scans drawn by chance. `--first worst` asks for those that it is
-    expected to do worst, each organ counted by its own size: that shows where it fails. A scan that cannot be read is listed,
-    and stops nothing. Writes FILE.csv, and beside it a page of the chosen scans (FILE.html) and what was predicted
+    expected to do worst, each organ counted by its own size: that shows where it fails. A scan that cannot be read is
+    listed, and stops nothing. Writes FILE.csv, and beside it a page of the chosen scans (FILE.html) and what was predicted
     (FILE_predictions).
     """
 
