@@ -54,11 +54,13 @@ def reviewing(*words, cache):
     )
     try:
         assert process.stderr is not None
+        said = []
         for line in process.stderr:
+            said.append(line)
             if found := re.search(r"http://\S+", line):
                 break
         else:
-            raise AssertionError(f"coranet review ended with {process.wait()}")
+            raise AssertionError(f"coranet review ended with {process.wait()}: {''.join(said)}")
         yield found[0], process
     finally:
         process.terminate()

@@ -68,9 +68,12 @@ def test_usual_scans_come_first_unless_said_otherwise(capsys, finished, pool, sc
     assert lines[-1]["case"] in ("phantom_007", "twin")  # nothing is left for the second twin to stand for
     assert not any("looks like it" in why for why in reasons.values())  # all are chosen
     assert "no longer where" not in err + said
-    run(capsys, "next", finished, pool, "-n", 1, "--out", out, *words)
-    with out.open() as file:
+    one = tmp_path / "one/next.csv"
+    run(capsys, "next", finished, pool, "-n", 1, "--out", one, *words)
+    with one.open() as file:
         first = next(csv.DictReader(file))
+    predicted = {file.name.split(".")[0] for file in (tmp_path / "one/next_predictions").glob("*_uncertain.nii.gz")}
+    assert predicted == {f"{first['case']}_uncertain"}  # of the others nothing but their looks is needed
     assert first["case"] in ("phantom_007", "twin")
     assert first["why"].startswith("2 others look like it")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import isnan
@@ -33,6 +33,8 @@ from coranet.runs.opened_store import OnProgress
 from coranet.runs.triage import judge_predictions
 
 COLUMNS = ("rank", "case", "expected_dice", "flags", "why")
+
+_BETWEEN = "; "
 
 First = Literal["usual", "worst"]
 """What is asked for first: scans that many others look like, or those a run is expected to do worst."""
@@ -75,7 +77,7 @@ def next_scans(
         predictions: where `coranet predict` wrote what it says of them, or where that is to go.
         n: how many to choose.
         first: which.
-        predict: make the predictions first.
+        predict: make the predictions: of all scans to find the worst, else of those that are asked for.
         on_progress: told how far that is.
 
     Raises:
@@ -89,33 +91,80 @@ def next_scans(
         raise InputError(
             f"{scans}: has no scan that the run has no label of, and that is no test case. Give a folder of others."
         )
-    looks, broken = look_at_all(trained, wanted, predictions, predict=predict, on_progress=on_progress)
-    if not looks:
-        _refuse(scans, broken)
-    rows = read_qualities(predictions)
-    if absent := [name for name in looks if name not in {row.case for row in rows}]:
+    pool = _Pool(trained, wanted, labelled_scans(trained, cases), predictions, predict, on_progress)
+    found = pool.worst(n) if first == "worst" else pool.usual(n)
+    if not found.reasons:
+        _refuse(scans, found.broken)
+    said = _said_of(predictions, found.reasons, scans)
+    doubts = {case: why(rows[0], rows[1:]) for case, rows in said.items()}
+    return Choice(
+        cases=tuple(said[case][0] for case in found.reasons),
+        reasons={case: _BETWEEN.join(filter(None, (reason, doubts[case]))) for case, reason in found.reasons.items()},
+        scans={case: wanted[case] for case in found.reasons},
+        broken=found.broken,
+        unseen=found.unseen,
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The cases that are asked for, in order, with reasons; what cannot be read; how many labelled cases are gone."""
+
+    reasons: dict[str, str]
+    broken: dict[str, str]
+    unseen: int = 0
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """The scans to choose from, and those that have a label."""
+
+    trained: Trained
+    wanted: Mapping[str, Case]
+    labelled: Mapping[str, Case]
+    predictions: Path
+    predict: bool
+    on_progress: OnProgress
+
+    def worst(self, n: int) -> _Found:
+        """Those that are expected to be worst, of which all are predicted."""
+        looks, broken = self._look(self.wanted, self.predict)
+        said = _said_of(self.predictions, looks, self.predictions) if looks else {}
+        chosen = choose_next(need([row for rows in said.values() for row in rows]), looks, n)
+        doubts = {case: why(rows[0], rows[1:]) for case, rows in said.items()}
+        return _Found({case: "" if doubts[case] else "most uncertain by volume" for case in chosen}, broken)
+
+    def usual(self, n: int) -> _Found:
+        """Those that most others look like. Only what is asked for is predicted."""
+        looks, broken = self._look(self.wanted, predict=False)
+        if not looks:
+            return _Found({}, broken)
+        seen, _ = look_at_all(self.trained, self.labelled, self.predictions, predict=False)
+        known = list(seen.values())
+        chosen = choose_usual(looks, n, known)
+        reasons = dict(zip(chosen, map(in_short, stand_for(looks, chosen, known)), strict=True))
+        if self.predict:
+            _, lost = self._look({case: self.wanted[case] for case in chosen}, predict=True)
+            reasons = {case: reason for case, reason in reasons.items() if case not in lost}
+            broken |= lost
+        return _Found(reasons, broken, len(self.trained.whole_run.split.labelled) - len(seen))
+
+    def _look(self, cases: Mapping[str, Case], predict: bool) -> tuple[dict[str, Descriptor], dict[str, str]]:
+        return look_at_all(self.trained, cases, self.predictions, predict=predict, on_progress=self.on_progress)
+
+
+def _said_of(predictions: Path, cases: Collection[str], scans: Path) -> dict[str, list[Quality]]:
+    """What the folder of predictions says of each of these cases, in its own order.
+
+    Raises:
+        InputError: it says nothing of one.
+    """
+    said = {case: list(rows) for case, rows in groupby(read_qualities(predictions), key=lambda row: row.case)}
+    if absent := [case for case in cases if case not in said]:
         raise InputError(
             f"{predictions}: says nothing of {absent[0]}. Predict all of {scans} in one go, into one folder."
         )
-    listed = [row for row in rows if row.case in looks]
-    by_case = {case: list(of) for case, of in groupby(listed, key=lambda row: row.case)}
-    doubts = {case: why(of[0], of[1:]) for case, of in by_case.items()}
-    if first == "worst":
-        chosen, unseen = choose_next(need(listed), looks, n), 0
-        reasons = {case: doubts[case] or "most uncertain by volume" for case in chosen}
-    else:
-        labelled, _ = look_at_all(trained, labelled_scans(trained, cases), predictions, predict=False)
-        seen, unseen = list(labelled.values()), len(split.labelled) - len(labelled)
-        chosen = choose_usual(looks, n, seen)
-        counts = zip(chosen, stand_for(looks, chosen, seen), strict=True)
-        reasons = {case: in_short(count, doubts[case]) for case, count in counts}
-    return Choice(
-        cases=tuple(by_case[case][0] for case in chosen),
-        reasons=reasons,
-        scans={case: wanted[case] for case in chosen},
-        broken=broken,
-        unseen=unseen,
-    )
+    return {case: rows for case, rows in said.items() if case in cases}
 
 
 def first_scans(scans: Path, n: int, *, on_progress: OnProgress) -> Choice:
@@ -139,10 +188,9 @@ def first_scans(scans: Path, n: int, *, on_progress: OnProgress) -> Choice:
     if not looks:
         _refuse(scans, broken)
     chosen = choose_usual(looks, n, seen)
-    counts = zip(chosen, stand_for(looks, chosen, seen), strict=True)
     return Choice(
         cases=tuple(Quality(case=case, class_name=ALL) for case in chosen),
-        reasons={case: in_short(count, "") for case, count in counts},
+        reasons=dict(zip(chosen, map(in_short, stand_for(looks, chosen, seen)), strict=True)),
         scans={case: wanted[case] for case in chosen},
         broken=broken,
     )
@@ -178,10 +226,9 @@ def labelled_scans(trained: Trained, cases: Mapping[str, Case]) -> dict[str, Cas
     return {name: case for name, case in {**there, **cases}.items() if name in names}
 
 
-def in_short(count: int, doubt: str) -> str:
+def in_short(count: int) -> str:
     """Why a usual scan is asked for."""
-    others = {0: "unlike all others", 1: "1 other looks like it"}.get(count, f"{count} others look like it")
-    return f"{others}; {doubt}" if doubt else others
+    return {0: "unlike all others", 1: "1 other looks like it"}.get(count, f"{count} others look like it")
 
 
 def look_at_all(
