@@ -127,7 +127,7 @@ def test_what_cannot_be_chosen_is_said(capsys, finished, pool, scans, tmp_path):
     known.mkdir()
     shutil.copy(scans / "imagesTr/phantom_000_0000.nii.gz", known)
     code, _, err = run(capsys, "next", finished, known, *words)
-    assert (code, "no scan that the run has no label of" in err) == (1, True)
+    assert (code, "all its scans are labelled, validation or test cases of the run" in err) == (1, True)
     (known / "phantom_000_0000.nii.gz").rename(known / "new_0000.nii.gz")
     (tmp_path / "p").mkdir()
     code, _, err = run(capsys, "next", finished, known, "--predictions", tmp_path / "p", *words)

@@ -89,7 +89,7 @@ def next_scans(
     wanted = {name: case for name, case in cases.items() if name not in known}
     if not wanted:
         raise InputError(
-            f"{scans}: has no scan that the run has no label of, and that is no test case. Give a folder of others."
+            f"{scans}: all its scans are labelled, validation or test cases of the run. Give a folder of others."
         )
     pool = _Pool(trained, wanted, labelled_scans(trained, cases), predictions, predict, on_progress)
     found = pool.worst(n) if first == "worst" else pool.usual(n)
