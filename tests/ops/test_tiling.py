@@ -372,14 +372,19 @@ def test_cropping_undoes_padding(layout: Layout) -> None:
 
 
 PEAKS = """
+import re
 import resource
 import sys
+from pathlib import Path
 
 import torch
 
 from coranet.ops.tiling import blend_parts, predict_windows
 
 def peak():
+    status = Path("/proc/self/status")  # what getrusage says is inherited from the process that started this one
+    if status.exists():
+        return int(re.search("VmHWM:[^0-9]*([0-9]+)", status.read_text())[1]) / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 def stub(cut):
