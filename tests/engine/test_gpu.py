@@ -35,7 +35,8 @@ def test_a_gpu_and_a_cpu_say_the_same(finished, scans):
 
 
 @pytest.mark.parametrize(
-    "method", ["coranet", "mean_teacher", "unimatch", "temporal_ensembling", "vat", "bcp", "sassnet", "dct_seg"]
+    "method",
+    ["coranet", "coranet:plus", "mean_teacher", "unimatch", "temporal_ensembling", "vat", "bcp", "sassnet", "dct_seg"],
 )
 def test_a_captured_step_is_the_step_itself(method, scans, small, tmp_path, monkeypatch):
     options = small(method=method, device="cuda", steps=20)
