@@ -51,10 +51,11 @@ def standings(repeats: Sequence[Mapping[str, Path]], against: str | None = None)
     """
     seeds = [{run.name: run for run in read_runs(runs)} for runs in repeats]
     base = against or next(iter(seeds[0]))
-    return [_standing(name, [runs[name] for runs in seeds], [runs[base] for runs in seeds]) for name in seeds[0]]
+    return [standing(name, [runs[name] for runs in seeds], [runs[base] for runs in seeds]) for name in seeds[0]]
 
 
-def _standing(name: str, runs: Sequence[FinishedRun], base: Sequence[FinishedRun]) -> Standing:
+def standing(name: str, runs: Sequence[FinishedRun], base: Sequence[FinishedRun]) -> Standing:
+    """A run over its seeds, held against another over its own, which may be more or fewer. All have the same cases."""
     patients = patients_of(runs[0].folder.parent, [run.scores for run in runs])
     dice, theirs = (by_patient(_over_seeds([run.scores for run in some], "dsc"), patients) for some in (runs, base))
     return Standing(

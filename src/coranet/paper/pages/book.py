@@ -4,7 +4,7 @@
     ...
     <!-- until here -->
 
-Every number is computed from the runs in `results/`, on the front page from `benchmarks/results/`; `tests/test_docs.py`
+Every number is computed from the runs in `results/`, those of the demo from `benchmarks/results/`; `tests/test_docs.py`
 fails when a page says something else.
 """
 
@@ -15,10 +15,11 @@ from tempfile import TemporaryDirectory
 
 from coranet.files import write_atomically
 from coranet.paper.archive import Archive
+from coranet.paper.pages.accuracy import accuracy_tables
 from coranet.paper.pages.digest import digest
 from coranet.paper.pages.evidence_parts import SHOWN, STUDIED, study_part, table_part
 from coranet.paper.pages.findings import findings
-from coranet.paper.pages.front import front_table
+from coranet.paper.pages.front import front_part
 from coranet.paper.pages.ranking_picture import ranking_picture
 from coranet.paper.pages.rankings import SEEDS, ranking_table
 from coranet.runs.catalogue import write_pages
@@ -30,9 +31,10 @@ Parts = dict[str, str]
 
 
 def page_parts(runs: Path, scores: Path) -> dict[str, Parts]:
-    """By page, from folders of runs, and from the scores of development."""
+    """By page, from folders of runs, and from the scores of the demo."""
     return {
-        "README.md": {"results": front_table(scores)},
+        "README.md": {"results": front_part(runs, scores)},
+        "docs/accuracy.md": {"accuracy": accuracy_tables(runs)},
         "docs/findings.md": {"findings": findings(runs)},
         "docs/ranking.md": {name: ranking_table(runs, name) for name in SEEDS},
         "docs/results.md": {

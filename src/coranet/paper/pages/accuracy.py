@@ -1,0 +1,89 @@
+"""What the default reaches on test patients: the tables of docs/accuracy.md, and the rows that the front page has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+
+from coranet.metrics import Comparison
+from coranet.paper.pages.origin import origins_of
+from coranet.report.numbers import TableRow, markdown
+from coranet.report.run_files import FinishedRun, read_scored
+from coranet.report.seeds import comparison_text, standing
+
+LABELS, NNUNET, PEER, DEFAULT = "supervised", "nnunet-mirrored", "unimatch", "coranet-plus"
+ROWS = {
+    LABELS: "labels alone",
+    "nnunet-plain": "nnU-Net 2.8, labels alone, no copies",
+    NNUNET: "nnU-Net 2.8, labels alone, mirrored copies averaged",
+    PEER: "`unimatch`",
+    DEFAULT: "`coranet:plus`, the default",
+}
+"""By the folders of their runs, in the order of a table."""
+
+
+LABELS_HEAD, DEFAULT_HEAD, LEAD_HEAD = "labels alone", "`coranet:plus`", "lead, 95 % interval"
+FRONT = {LABELS_HEAD: LABELS, "nnU-Net, likewise": NNUNET, "UniMatch": PEER, DEFAULT_HEAD: DEFAULT}
+"""The front page's columns, and what they show."""
+
+SETS = {
+    "acdc-14": "ACDC, slices, 14 of 70 labelled",
+    "hippocampus-10": "hippocampus, slices, 10 of 208 labelled",
+    "la-8": "left atrium, volumes, 8 of 80 labelled",
+}
+"""Whose test patients were scored, by the folders of their runs."""
+
+Seeds = dict[str, Sequence[FinishedRun]]
+"""The runs of each row that has some."""
+
+
+def accuracy_tables(runs: Path) -> str:
+    """Each set's rows, held against labels alone, and the default held against each of them."""
+    return "\n\n".join(_part(title, _read(runs / "default" / folder)) for folder, title in SETS.items())
+
+
+def front_rows(runs: Path) -> list[TableRow]:
+    """Mean Dice of each set's rows, with the default's lead over labels alone."""
+    return [_front_row(title, _read(runs / "default" / folder)) for folder, title in SETS.items()]
+
+
+def lead_over_nnunet(runs: Path) -> str:
+    """What a user gains, in one sentence."""
+    lead = lead_text(_lead(_read(runs / "default/acdc-14"), NNUNET))
+    return f"Beside nnU-Net on the same labels, a user gains {lead} points of Dice on ACDC."
+
+
+def lead_text(found: Comparison) -> str:
+    """In points of Dice."""
+    return f"{100 * found.difference:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+
+
+def _front_row(title: str, found: Seeds) -> TableRow:
+    dice = {
+        head: f"{100 * mean(run.scores.mean_of('dsc') for run in found[row]):.1f}"
+        for head, row in FRONT.items()
+        if row in found
+    }
+    return {"": title} | dice | {LEAD_HEAD: lead_text(_lead(found, LABELS))}
+
+
+def _part(title: str, found: Seeds) -> str:
+    rows = comparison_text([standing(ROWS[name], each, found[LABELS]) for name, each in found.items()])
+    for row in rows:
+        row.pop("each seed")
+    leads = "; ".join(f"{lead_text(_lead(found, name))} of {ROWS[name]}" for name in found if name != DEFAULT)
+    folders = [run.folder for each in found.values() for run in each]
+    return f"**{title}.** Commit {origins_of(folders).commit}.\n\n{markdown(rows)}\n\nThe default is ahead by {leads}."
+
+
+def _lead(found: Seeds, base: str) -> Comparison:
+    """How far the default is ahead of a row, over patients."""
+    ahead = standing(ROWS[DEFAULT], found[DEFAULT], found[base]).ahead
+    assert ahead is not None
+    return ahead
+
+
+def _read(folder: Path) -> Seeds:
+    found = {name: sorted(folder.glob(f"{name}-seed*")) for name in ROWS}
+    return {name: [read_scored(ROWS[name], run) for run in each] for name, each in found.items() if each}
