@@ -18,6 +18,7 @@ from coranet.cli import main
 from coranet.data.grid import Grid
 from coranet.data.prepare.cases import restore_score
 from coranet.data.readers.nifti import write
+from coranet.engine.codec import encode
 from coranet.engine.prediction.trained import Trained
 from coranet.errors import InputError
 from coranet.evaluation import Calibrations, evaluate, evaluate_calibration
@@ -25,7 +26,7 @@ from coranet.evaluation.reliability import MEASURES
 from coranet.geometry import Geometry
 from coranet.metrics import summarise
 from coranet.runs.launch import train
-from coranet.uncertainty import ESTIMATORS
+from tests.uncertainty.quick import QUICK
 
 SHAPE = (4, 3, 2)
 CASES = ("a", "b", "c")
@@ -340,15 +341,15 @@ def test_scores_of_one_network_per_object(scans, small, tmp_path):
     check_crm(maps["_uncertain"], maps["_score"])
 
 
-@pytest.mark.parametrize("name", [name for name, cls in ESTIMATORS.items() if hasattr(cls, "threshold")])
+@pytest.mark.parametrize("name", [name for name, estimator in QUICK.items() if hasattr(estimator, "threshold")])
 def test_scores_of_thresholds(scans, small, tmp_path, name):
     """No certain voxel has a larger score than an uncertain one."""
-    cheaper = {"mc_dropout": "passes", "tta": "passes", "ensemble": "members"}
-    overrides = (("method.regions", name), *((f"method.regions.{cheaper[name]}", "2") for _ in range(name in cheaper)))
+    overrides = (("method.regions", json.dumps(encode(QUICK[name]))),)
     trained = coranet.load(train(scans, tmp_path / "run", small(steps=1, overrides=overrides)), "cpu")
     middle = float(np.median(trained.predict(scans / "imagesTs/phantom_007_0000.nii.gz").score))
     segmenter = trained.predictor.segmenter
-    estimator = replace(segmenter.estimator, threshold=middle if name == "aleatoric" else 1 - middle)
+    estimator = segmenter.estimator
+    estimator = replace(estimator, threshold=middle if estimator.of_score else 1 - middle)
     halved = replace(trained.predictor, segmenter=replace(segmenter, estimator=estimator))
     maps = predicted(replace(trained, predictor=halved), scans, tmp_path / "p")
     uncertain, score = maps["_uncertain"] == 1, maps["_score"]

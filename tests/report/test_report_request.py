@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from coranet.errors import InputError
 from coranet.evaluation import Scores
 from coranet.metrics import METRICS, Metric
 from coranet.report import ReportRequest, report_on, table_text
-from coranet.report.numbers import FACTS, MEASURES, Fact, Measure
+from coranet.report.numbers import FACTS, MEASURES, NOTHING, Fact, Measure
 from tests.report.finished_runs import CASES, make_data, write_settings
 
 pytestmark = pytest.mark.usefixtures("coarse_pictures")
@@ -319,6 +320,14 @@ def test_a_new_column_is_one_row_and_shows_everywhere(
     assert (line["size"], line["log lines"]) == ("nan", "20")  # runs that were scored before there was such a metric
     assert float(line["tpr"]) > 0
     assert "| Recall |" in (root / "table.md").read_text()
+
+
+def test_a_fact_is_said_over_seeds() -> None:
+    runs: Any = ["first", "other one"]
+    assert Fact(len).value(runs) == 7
+    assert Fact(len, over=min).value(runs) == 5
+    assert Fact(lambda run: float("nan") if run == "first" else 1.0, over=min).text(runs) == NOTHING
+    assert Fact(len).text([]) == NOTHING
 
 
 def test_long_cells_wrap_and_wide_tables_scroll(data: Path) -> None:

@@ -22,14 +22,8 @@ from coranet.uncertainty.ensemble import EnsembleBody
 from tests import oracles, tiny
 from tests.methods import test_contract
 from tests.methods.subjects import Subject
+from tests.uncertainty.quick import QUICK
 
-QUICK = {
-    **{name: estimator() for name, estimator in ESTIMATORS.items() if name != "crm"},  # which every CoraNet has
-    "tta": TTA(passes=3),
-    "mc_dropout": MCDropout(passes=3),
-    "aleatoric": Aleatoric(),
-    "ensemble": Ensemble(members=2),
-}
 every_estimator = pytest.mark.parametrize("name", QUICK)
 both_dims = pytest.mark.parametrize("dims", [2, 3])
 
@@ -100,6 +94,17 @@ def test_online_masks_leave_networks_as_they_were(name):
     assert all(torch.equal(after[key], value) for key, value in before.items())
     assert nets["student"].training
     assert all(layer.training for layer in nets["student"].modules())
+
+
+@every_estimator
+def test_only_who_says_the_same_twice_has_a_rule(name):
+    """Whoever has none is not exported."""
+    estimator = QUICK[name]
+    nets = CoraNet(regions=estimator).nets(tiny.make_net())
+    net = estimator.join(nets["student"].eval(), nets)
+    image = torch.rand(1, 1, 16, 16)
+    first, second = (estimator.judge(estimator.infer(net, image)).score for _ in range(2))
+    assert torch.equal(first, second) == bool(estimator.rule)
 
 
 def test_runs_name_every_estimator():

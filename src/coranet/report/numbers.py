@@ -40,15 +40,22 @@ MEASURES = {
 
 
 class Fact(NamedTuple):
-    """What a run's files say of it, other than scores."""
+    """What a run's files say of it, other than the mean of a metric."""
 
     of: Callable[[FinishedRun], float]
-    """Of a run; NaN where its log says nothing of it."""
+    """Of a run; NaN where its files do not say."""
     digits: int = 0
+    over: Callable[[Sequence[float]], float] = mean
+    """Of runs that differ by their seed: `min` for the worst of all."""
+
+    def value(self, runs: Sequence[FinishedRun]) -> float:
+        """Of all runs together; NaN where one of them does not say."""
+        each = [self.of(run) for run in runs]
+        return nan if not each or any(map(isnan, each)) else self.over(each)
 
     def text(self, runs: Sequence[FinishedRun]) -> str:
-        """The mean over runs, or a dash where one of them does not say."""
-        return number(mean(map(self.of, runs)) if runs else nan, self.digits)
+        """The same, or a dash."""
+        return number(self.value(runs), self.digits)
 
 
 def _last(name: str) -> Fact:
@@ -62,7 +69,7 @@ FACTS = {
     "images": _last("images"),
     "seconds": Fact(lambda run: run.seconds if run.log else nan),
 }
-"""By the title of the column. Runs of several seeds show their mean."""
+"""By the title of the column, with its unit where it has one."""
 
 WORK = ("updates", "images")
 """The facts that stand in every table that compares methods: optimizer steps, and images learnt from."""

@@ -29,7 +29,7 @@ class Standing:
     failures: str
     """Objects missed or invented, of all seeds together."""
     facts: Mapping[str, float]
-    """The mean of each of `FACTS` over seeds."""
+    """Each of `FACTS`, over seeds."""
     ahead: Comparison | None
     """DSC of each patient against another run's; None for that run itself."""
 
@@ -64,7 +64,7 @@ def standing(name: str, runs: Sequence[FinishedRun], base: Sequence[FinishedRun]
         patients=summarise(list(dice.values())),
         measures={name: mean(run.scores.mean_of(name) for run in runs) for name in MEASURES if name != "dsc"},
         failures=failures(run.scores for run in runs),
-        facts={title: mean(fact.of(run) for run in runs) for title, fact in FACTS.items()},
+        facts={title: fact.value(runs) for title, fact in FACTS.items()},
         ahead=None if name == base[0].name else compare(dice, theirs),
     )
 

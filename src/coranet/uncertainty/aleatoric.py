@@ -33,7 +33,7 @@ DRAWS = {2: 20, 3: 10}
 class Aleatoric(Estimator):
     """Certain is where probabilities hardly move when logits are drawn from what two heads have learnt."""
 
-    steady: ClassVar[bool] = False
+    of_score: ClassVar[bool] = True
 
     threshold: float = 0.001
     """Of the largest standard deviation over draws of any class's probability."""

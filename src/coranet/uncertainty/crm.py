@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +36,10 @@ from coranet.uncertainty.estimator import Estimator
 @dataclass(frozen=True, kw_only=True)
 class CRM(Estimator):
     """Uncertain is where a conservative and a radical head disagree."""
+
+    rule: ClassVar[str] = (
+        "con > 0.5 and rad > 0.5 differ for any object (for costs background, where their largest classes differ)"
+    )
 
     alpha: float = 5.0
     """How many times dearer one kind of mistake is than the other."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,8 @@ from coranet.uncertainty.softmax import Softmax
 @dataclass(frozen=True, kw_only=True)
 class Ensemble(Softmax):
     """Certain is where networks that started from different weights are confident together."""
+
+    rule: ClassVar[str] = "members has no class above the threshold"
 
     threshold: float = 0.8
     """Between 0 and 1."""

@@ -5,7 +5,7 @@ says of an image soft maps that may be averaged over windows, and reads regions 
 blended, what is hard is decided last.
 
 Only `judge` has to be written: `Regions(certain, score)`, no certain voxel with a larger score than an uncertain one.
-A field `threshold` is a confidence, certain where 1 - score exceeds it (`aleatoric` alone has one of its score).
+A field `threshold` is a confidence, certain where 1 - score exceeds it, unless `of_score` says that it is one of the score.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ from coranet.types import Nets, Regions, Update
 class Estimator(ABC):
     """From a network and an image to certain and uncertain regions."""
 
-    steady: ClassVar[bool] = True
-    """Whether it says the same of an image each time; one that draws at random cannot be exported."""
+    rule: ClassVar[str] = ""
+    """Where a voxel is uncertain, said of the maps for who reads them with other programs: it follows "where". One that
+    draws at random has none, and cannot be exported."""
+    of_score: ClassVar[bool] = False
+    """Whether a field `threshold` is one of the score: uncertain above it."""
 
     # What it needs
 

@@ -24,7 +24,7 @@ from coranet.uncertainty.softmax import Softmax
 class MCDropout(Softmax):
     """Certain is where the mean over passes with dropout is confident."""
 
-    steady: ClassVar[bool] = False
+    rule: ClassVar[str] = ""
 
     threshold: float = 0.8
     """Between 0 and 1."""

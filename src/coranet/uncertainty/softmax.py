@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -16,6 +17,8 @@ from coranet.uncertainty.estimator import Estimator
 @dataclass(frozen=True, kw_only=True)
 class Softmax(Estimator):
     """Certain is where the largest probability exceeds a threshold."""
+
+    rule: ClassVar[str] = "main has no class above the threshold"
 
     threshold: float = 0.9
     """Between 0 and 1."""

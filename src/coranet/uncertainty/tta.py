@@ -26,7 +26,7 @@ from coranet.uncertainty.softmax import Softmax
 class TTA(Softmax):
     """Certain is where the mean over random views, mapped back, is confident."""
 
-    steady: ClassVar[bool] = False
+    rule: ClassVar[str] = ""
 
     threshold: float = 0.8
     """Between 0 and 1."""

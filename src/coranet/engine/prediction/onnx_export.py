@@ -65,7 +65,7 @@ def export(
         raise InputError(f"--onnx {file}: the name of the file ends in .onnx. Give it one that does.")
     _check_free(file)
     estimator = segmenter.estimator
-    if estimator is not None and not (estimator.steady and type(estimator) in ESTIMATORS.values()):
+    if estimator is not None and not (estimator.rule and type(estimator) in ESTIMATORS.values()):
         raise InputError(
             f"The uncertainty of this run ({type(estimator).__name__}) is drawn at random, or its own method's, "
             "which a file cannot hold. Export the labels alone with --no-uncertainty."

@@ -23,7 +23,7 @@ from coranet.json_files import read_object
 from coranet.methods import Segmenter
 from coranet.methods.vote import Vote
 from coranet.ops.tiling import check_stride
-from coranet.uncertainty import Estimator
+from coranet.uncertainty import ESTIMATORS, Estimator
 
 RECIPE = "recipe.json"
 """Beside the network's file."""
@@ -41,8 +41,7 @@ STEPS = (
     "main holds the probability of each class. With objects above 0, k.main holds that of object k and the rest: "
     "background gets 1 - the largest of them, and all are divided by their sum.",
     "Bring probabilities back to the scan's own grid, linear between voxels, and take the class with the largest.",
-    "Uncertain is, for crm, where con > 0.5 and rad > 0.5 differ for any object (for costs background, where their largest "
-    "classes differ); for softmax where main, and for ensemble where members, has no class above the threshold.",
+    f"Uncertain is, {'; '.join(f'for {name}, where {one.rule}' for name, one in ESTIMATORS.items() if one.rule)}.",
     "Where fit has weights w, the label of a voxel is wrong with the probability 1 / (1 + exp(-s)), s = w0 + w1 z + "
     "w2 max(z - 2, 0) + w3 t. z is the logit of the largest probability, t that of the largest |rad - con|, or of 1 minus "
     "the largest of main or members.",
