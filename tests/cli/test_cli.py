@@ -14,6 +14,7 @@ from typing import get_type_hints
 
 import numpy as np
 import pytest
+import torch
 
 import coranet
 from coranet.cli import OPEN, VERBS, main
@@ -58,6 +59,19 @@ def test_verbs_are_shown_in_the_order_in_which_one_needs_them(capsys):
     shown = re.findall(r"^    coranet (\w+)", out, re.MULTILINE)
     assert shown == list(VERBS)
     assert len(out.splitlines()) < 24  # one screen
+
+
+def test_predict_computes_in_as_many_threads_as_asked(capsys, finished, scans, tmp_path):
+    before = torch.get_num_threads()
+    try:
+        asked = ("predict", finished, scans / "imagesTs", "--out", tmp_path / "p", "--threads")
+        code, _, said = run(capsys, *asked, 0)
+        assert code == 1
+        assert "--threads 0: at least one." in said
+        run(capsys, *asked, before + 1)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_an_exported_network_predicts_as_its_run(capsys, finished, scans, tmp_path):

@@ -27,6 +27,7 @@ from coranet.review.server import STATIC, ReviewServer
 from coranet.review.viewer import VIEWER
 from coranet.review.workshop import Workshop
 from coranet.runs.machine.device import find_device
+from coranet.runs.machine.machine_load import set_threads
 
 HOST = "127.0.0.1"
 
@@ -44,6 +45,7 @@ class ReviewRequest:
     no_browser: bool = False
     trust: bool = False
     device: str | None = None
+    threads: int | None = None
 
 
 def serve(request: ReviewRequest, say: Callable[[str], None]) -> None:
@@ -56,6 +58,8 @@ def serve(request: ReviewRequest, say: Callable[[str], None]) -> None:
         raise InputError(
             f"The viewer is not there: {STATIC / VIEWER.name}. Get it with `python -m coranet.review.viewer`."
         )
+    if request.threads is not None:
+        set_threads(request.threads)
     run = Run.read(request.run, trust=request.trust)
     server = ReviewServer(
         _workshop(request, run), _retraining(request, run), title=f"{request.run.name} · {request.scans.resolve().name}"

@@ -30,15 +30,20 @@ class LoadOptions:
     """cpu, cuda or cuda:1."""
     max_gb: MaxGb = None
     """Memory that one scan may take while it is read."""
+    threads: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: PyTorch's)")] = None
+    """Threads of sums on the CPU. Fewer are quicker where other programs use its cores."""
 
     def load(self, runs: Path | Sequence[Path], **settings: Any) -> Trained:
         """The run, on the device that is asked for.
 
         Raises:
-            InputError: it cannot be loaded, or there is no such device.
+            InputError: it cannot be loaded, there is no such device, or no thread is asked for.
         """
         from coranet.cli.terminal.show import say
         from coranet.engine.prediction.trained import Trained
         from coranet.runs.machine.device import find_device
+        from coranet.runs.machine.machine_load import set_threads
 
+        if self.threads is not None:
+            set_threads(self.threads)
         return Trained.load(runs, find_device(self.device), trust=self.trust, say=say, **settings)

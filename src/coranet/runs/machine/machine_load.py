@@ -43,9 +43,7 @@ def use_threads(asked: int | None, device: torch.device, say: Callable[[str], No
         InputError: fewer than one is asked for.
     """
     if asked is not None:
-        if asked < 1:
-            raise InputError(f"--threads {asked}: at least one.")
-        torch.set_num_threads(asked)
+        set_threads(asked)
         return
     now = torch.get_num_threads()
     most = _chosen["before"] if _chosen.get("taken") == now else now
@@ -60,6 +58,17 @@ def use_threads(asked: int | None, device: torch.device, say: Callable[[str], No
     if threads != now:
         torch.set_num_threads(threads)
     _chosen.update(before=most, taken=threads)
+
+
+def set_threads(asked: int) -> None:
+    """Have PyTorch compute in so many.
+
+    Raises:
+        InputError: fewer than one is asked for.
+    """
+    if asked < 1:
+        raise InputError(f"--threads {asked}: at least one.")
+    torch.set_num_threads(asked)
 
 
 def measure_load(root: Path = Path("/")) -> Load:
