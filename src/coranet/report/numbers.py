@@ -46,7 +46,7 @@ class Fact(NamedTuple):
     """Of a run; NaN where its files do not say."""
     digits: int = 0
     over: Callable[[Sequence[float]], float] = mean
-    """Of runs that differ by their seed: `min` for the worst of all."""
+    """Of runs that differ by their seed: `min` for the least of all."""
 
     def value(self, runs: Sequence[FinishedRun]) -> float:
         """Of all runs together; NaN where one of them does not say."""
