@@ -20,6 +20,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from math import nan
 from pathlib import Path
 
 import torch
@@ -109,11 +110,16 @@ def measure(source: Source, seed: int, arguments: argparse.Namespace) -> dict[st
         seed=seed,
         dims=arguments.dims,
         split=folder / "split.json",
+        overrides=(("method.regions", arguments.regions),) if arguments.regions else (),
     )
     where = replace(options, device=arguments.device, cache=cache, threads=arguments.threads)
     run = train(source.data, folder / "run", where, resume=(folder / "run/run.json").exists(), say=print)
-    asked = Calibrate(run=run, folds=arguments.folds, device=arguments.device, cache=cache, threads=arguments.threads)
-    _, held_out = calibrate_run(asked, say=print, on_progress=lambda what, done, total: None)
+    held_out = nan
+    if arguments.folds:
+        asked = Calibrate(
+            run=run, folds=arguments.folds, device=arguments.device, cache=cache, threads=arguments.threads
+        )
+        held_out = calibrate_run(asked, say=print, on_progress=lambda what, done, total: None)[1].mean
     cases = {case.name: case for case in read_folder(source.data).cases}
     part = cases[source.split.test[0]].part
     out, labels = folder / "predictions", source.data / f"labels{part}"
@@ -133,7 +139,7 @@ def measure(source: Source, seed: int, arguments: argparse.Namespace) -> dict[st
         "seed": seed,
         "cases": len(source.split.test),
         "dice": scores.mean()["dsc"].mean,
-        "held_out_dice": held_out.mean,
+        "held_out_dice": held_out,
         **{name: summarise(list(by_patient(rows.by_case(name), patients).values())).mean for name in SHOWN},
         "gain": [difference.difference, difference.low, difference.high],
         **asdict(foresight),
@@ -190,7 +196,10 @@ def main() -> None:
     """From the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_shared(parser)
-    parser.add_argument("--folds", type=int, default=3)
+    parser.add_argument("--folds", type=int, default=3, help="0 leaves the fit that a run makes of itself")
+    parser.add_argument(
+        "--regions", help="another estimator, with --method coranet: mc_dropout, tta, ensemble, softmax"
+    )
     parser.add_argument("--seeds", type=int, default=1)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
