@@ -95,6 +95,15 @@ def test_an_exported_network_predicts_as_its_run(capsys, finished, scans, tmp_pa
     assert "an exported network knows no split" in err
 
 
+def test_a_fit_travels_with_the_weights_that_it_was_made_of(capsys, finished, tmp_path):
+    pytest.importorskip("onnxruntime")
+    for folder, options in (("last", ()), ("best", ("--best",))):
+        assert run(capsys, "export", finished, "--onnx", tmp_path / folder / "net.onnx", *options)[0] == 0
+    last, best = (json.loads((tmp_path / folder / "recipe.json").read_text()) for folder in ("last", "best"))
+    assert last["fit"] is not None
+    assert best["fit"] is None
+
+
 def test_label_maps_in_formats_of_other_programs(capsys, finished, scans, tmp_path):
     pytest.importorskip("highdicom")
     volume = nifti.read(scans / "imagesTs/phantom_007_0000.nii.gz")
