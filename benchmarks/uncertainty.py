@@ -132,6 +132,10 @@ def measure(source: Source, seed: int, arguments: argparse.Namespace) -> dict[st
     foresight = foresee(out, scores)
     assert foresight is not None
     patients = {name: case.patient for name, case in cases.items()}
+
+    def mean_of(name: str) -> float:
+        return summarise(list(by_patient(rows.by_case(name), patients).values())).mean
+
     held, soft = (by_patient(rows.by_case(name), patients) for name in ("score_held", "softmax_held"))
     difference = compare(held, soft)
     figures = {
@@ -140,12 +144,18 @@ def measure(source: Source, seed: int, arguments: argparse.Namespace) -> dict[st
         "cases": len(source.split.test),
         "dice": scores.mean()["dsc"].mean,
         "held_out_dice": held_out,
-        **{name: summarise(list(by_patient(rows.by_case(name), patients).values())).mean for name in SHOWN},
+        **{name: mean_of(name) for name in SHOWN},
+        "order": order(*map(mean_of, ("retention_area", "area_at_random", "area_at_best"))),
         "gain": [difference.difference, difference.low, difference.high],
         **asdict(foresight),
     }
     (folder / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
     return figures
+
+
+def order(area: float, at_random: float, at_best: float) -> float:
+    """How well a score puts wrong voxels first, whatever the threshold: 0 by chance, 1 where it knows every error."""
+    return (at_random - area) / (at_random - at_best)
 
 
 SHOWN = ("uncertain_share", "errors_held", "score_held", "softmax_held", "score_ece", "softmax_ece")
@@ -155,9 +165,10 @@ def table(rows: Sequence[dict[str, object]]) -> str:
     """For docs/uncertainty.md."""
     head = (
         "| set, seed | cases | Dice | Dice of held-out folds | region: share, errors held | score holds | softmax holds "
-        "| score - softmax, 95 % interval | ECE score | ECE softmax | rank correlation | in interval | failures first |"
+        "| score - softmax, 95 % interval | order | ECE score | ECE softmax | rank correlation | in interval "
+        "| failures first |"
     )
-    lines = [head, "|" + "---|" * 13]
+    lines = [head, "|" + "---|" * 14]
     for row in rows:
 
         def percent(name: str, row: dict[str, object] = row, digits: int = 1) -> str:
@@ -167,7 +178,8 @@ def table(rows: Sequence[dict[str, object]]) -> str:
         lines.append(
             f"| {row['set']}, {row['seed']} | {row['cases']} | {percent('dice')} | {percent('held_out_dice')} "
             f"| {percent('uncertain_share')}, {percent('errors_held')} | {percent('score_held')} "
-            f"| {percent('softmax_held')} | {gain:+.1f} ({low:+.1f} to {high:+.1f}) | {percent('score_ece', digits=2)} "
+            f"| {percent('softmax_held')} | {gain:+.1f} ({low:+.1f} to {high:+.1f}) | {percent('order')} "
+            f"| {percent('score_ece', digits=2)} "
             f"| {percent('softmax_ece', digits=2)} | {float(str(row['rank_correlation'])):.2f} "
             f"| {percent('covered', digits=0)} % | {row['failures_first']} of {row['failures']} in {row['first']} |"
         )
