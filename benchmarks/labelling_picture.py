@@ -35,7 +35,7 @@ def main() -> None:
     """Draw to the file that is named."""
     with (Path(__file__).parent / "results/labelling.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    figure = Figure(figsize=(9, 3), layout="constrained")
+    figure = Figure(figsize=(9, 3.3), layout="constrained")
     panels = figure.subplots(1, len(STUDIES))
     for panel, (study, title) in zip(panels, STUDIES.items(), strict=True):
         for way, (name, colour) in WAYS.items():
@@ -48,7 +48,8 @@ def main() -> None:
         )
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("Dice (%), mean of three seeds")
-    panels[0].legend(frameon=False, fontsize=8)
+    lines, names = panels[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=len(WAYS), frameon=False)
     figure.savefig(sys.argv[1], dpi=120)
 
 
