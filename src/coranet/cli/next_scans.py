@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class NextVerb:
     """Say which scans to label next, and why.
 
-    Asks for scans that most others without a label look like, and that no labelled one looks like. In the studies of
-    docs/uncertainty.md these taught a run more than scans drawn by chance. `--first worst` asks for those that it is
+    Asks for scans that most others without a label look like, and that no labelled one looks like. These taught a run more
+    than scans drawn by chance on two sets of three (docs/uncertainty.md). `--first worst` asks for those that it is
     expected to do worst, each organ counted by its own size: that shows where it fails. A scan that cannot be read is
     listed, and stops nothing. Writes FILE.csv, and beside it a page of the chosen scans (FILE.html) and what was predicted
     (FILE_predictions).
