@@ -19,7 +19,7 @@ from coranet.paper.settings import ROLES, Block, MethodRow, Table, places_of, se
 from coranet.paper.tables import HEART_CLASSES
 from coranet.report.markup import element
 from coranet.report.markup import table as markup_table
-from coranet.report.numbers import FACTS, NOTHING, WORK, TableRow, csv_text, failures, markdown, p_value
+from coranet.report.numbers import FACTS, NOTHING, WORK, TableRow, csv_text, failures, in_points, markdown, p_value
 from coranet.report.run_files import patients_of, read_scored
 from coranet.runs.row_text import run_name
 
@@ -209,9 +209,7 @@ def table_rows(part: Part) -> list[TableRow]:
             cells["DSC %, chosen on validation"] = Cell(ours=line.chosen).text if line.chosen else NOTHING
         ahead = line.ahead
         cells[f"DSC ahead of {against} [95 % over patients]"] = (
-            NOTHING
-            if ahead is None
-            else f"{100 * ahead.difference:+.1f} [{100 * ahead.low:+.1f}, {100 * ahead.high:+.1f}], {p_value(ahead.p)}"
+            NOTHING if ahead is None else f"{in_points(ahead)}, {p_value(ahead.p)}"
         )
         cells |= {"failures": line.failures, **line.work, "seeds": str(len(line.runs))}
         rows.append(cells)

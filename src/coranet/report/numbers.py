@@ -91,6 +91,11 @@ def with_interval(found: Summary | Comparison, digits: int) -> str:
     return f"{found.difference:+.{digits}f} [{found.low:+.{digits}f}, {found.high:+.{digits}f}]"
 
 
+def in_points(found: Comparison) -> str:
+    """A difference of shares in points of a percent, with its interval."""
+    return f"{100 * found.difference:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+
+
 def failures(scores: Iterable[Scores]) -> str:
     """How many objects were missed or invented, of all that are there or were predicted."""
     statuses = [row.status for one in scores for row in one.rows if row.status != "absent"]

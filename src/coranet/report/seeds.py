@@ -11,7 +11,7 @@ from statistics import mean, stdev
 from coranet.evaluation import Scores
 from coranet.files import write_atomically
 from coranet.metrics import Comparison, Summary, by_patient, compare, summarise
-from coranet.report.numbers import FACTS, MEASURES, TableRow, csv_text, failures, markdown, number, p_value
+from coranet.report.numbers import FACTS, MEASURES, TableRow, csv_text, failures, in_points, markdown, number, p_value
 from coranet.report.run_files import FinishedRun, patients_of, read_runs
 
 
@@ -117,9 +117,7 @@ def _dice_columns(one: Standing, base: str) -> TableRow:
         "run": one.name,
         "DSC %, mean ± std over seeds": f"{100 * mean(one.each):.1f}{spread}",
         "each seed": ", ".join(f"{100 * value:.1f}" for value in one.each),
-        f"ahead of {base} [95 % over patients]": ""
-        if ahead is None
-        else f"{100 * ahead.difference:+.1f} [{100 * ahead.low:+.1f}, {100 * ahead.high:+.1f}], {p_value(ahead.p)}",
+        f"ahead of {base} [95 % over patients]": "" if ahead is None else f"{in_points(ahead)}, {p_value(ahead.p)}",
     }
 
 

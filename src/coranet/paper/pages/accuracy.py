@@ -8,7 +8,7 @@ from statistics import mean
 
 from coranet.metrics import Comparison
 from coranet.paper.pages.origin import origins_of
-from coranet.report.numbers import TableRow, markdown
+from coranet.report.numbers import TableRow, in_points, markdown
 from coranet.report.run_files import FinishedRun, read_scored
 from coranet.report.seeds import comparison_text, standing
 
@@ -24,7 +24,7 @@ ROWS = {
 
 
 LABELS_HEAD, DEFAULT_HEAD, LEAD_HEAD = "labels alone", "`coranet:plus`", "lead, 95 % interval"
-FRONT = {LABELS_HEAD: LABELS, "nnU-Net, likewise": NNUNET, "UniMatch": PEER, DEFAULT_HEAD: DEFAULT}
+FRONT = {LABELS_HEAD: LABELS, "nnU-Net, labels alone": NNUNET, "UniMatch": PEER, DEFAULT_HEAD: DEFAULT}
 """The front page's columns, and what they show."""
 
 SETS = {
@@ -50,13 +50,8 @@ def front_rows(runs: Path) -> list[TableRow]:
 
 def lead_over_nnunet(runs: Path) -> str:
     """What a user gains, in one sentence."""
-    lead = lead_text(_lead(_read(runs / "default/acdc-14"), NNUNET))
+    lead = in_points(_lead(_read(runs / "default/acdc-14"), NNUNET))
     return f"Beside nnU-Net on the same labels, a user gains {lead} points of Dice on ACDC."
-
-
-def lead_text(found: Comparison) -> str:
-    """In points of Dice."""
-    return f"{100 * found.difference:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
 
 
 def _front_row(title: str, found: Seeds) -> TableRow:
@@ -65,14 +60,14 @@ def _front_row(title: str, found: Seeds) -> TableRow:
         for head, row in FRONT.items()
         if row in found
     }
-    return {"": title} | dice | {LEAD_HEAD: lead_text(_lead(found, LABELS))}
+    return {"": title} | dice | {LEAD_HEAD: in_points(_lead(found, LABELS))}
 
 
 def _part(title: str, found: Seeds) -> str:
     rows = comparison_text([standing(ROWS[name], each, found[LABELS]) for name, each in found.items()])
     for row in rows:
         row.pop("each seed")
-    leads = "; ".join(f"{lead_text(_lead(found, name))} of {ROWS[name]}" for name in found if name != DEFAULT)
+    leads = "; ".join(f"{in_points(_lead(found, name))} of {ROWS[name]}" for name in found if name != DEFAULT)
     folders = [run.folder for each in found.values() for run in each]
     return f"**{title}.** Commit {origins_of(folders).commit}.\n\n{markdown(rows)}\n\nThe default is ahead by {leads}."
 

@@ -10,7 +10,7 @@ from coranet.paper.pages.evidence_parts import parts_of
 from coranet.paper.pages.origin import origin_of, origins_of
 from coranet.paper.pages.rankings import ranking_sentence
 from coranet.paper.pages.real_scans import whole_table
-from coranet.report.numbers import markdown
+from coranet.report.numbers import in_points, markdown
 from coranet.report.run_files import read_json
 from coranet.report.seeds import Standing, standings
 
@@ -45,7 +45,7 @@ def _demo(runs: Path) -> str:
     found, rows = _standings(runs / "demo-fresh", seeds=5), []
     for name, title in DEMO.items():
         one, ahead = found[name], found[name].ahead
-        by = "" if ahead is None else f"{100 * ahead.difference:+.1f} [{100 * ahead.low:+.1f}, {100 * ahead.high:+.1f}]"
+        by = "" if ahead is None else in_points(ahead)
         dice = f"{100 * mean(one.each):.1f} ± {100 * one.std:.1f}"
         rows.append({"": title, "mean ± std over seeds": dice, AHEAD: by})
     return markdown(rows)

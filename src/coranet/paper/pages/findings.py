@@ -17,6 +17,7 @@ from coranet.paper.studies.masks_sheet import read_masks
 from coranet.paper.studies.sheet import seeds_in_words
 from coranet.paper.table_text import TableLine, finished_runs
 from coranet.paper.tables import HEART_OURS, TABLES
+from coranet.report.numbers import in_points
 from coranet.report.run_files import read_json, read_runs
 
 Lines = Mapping[str, TableLine]
@@ -118,7 +119,7 @@ def _lead(line: TableLine, *, of_ours: bool = False) -> str:
     one = line.ahead
     if of_ours:
         one = replace(one, difference=-one.difference, low=-one.high, high=-one.low)
-    return f"{100 * one.difference:+.1f} [{100 * one.low:+.1f}, {100 * one.high:+.1f}]"
+    return in_points(one)
 
 
 def _dice(line: TableLine) -> str:

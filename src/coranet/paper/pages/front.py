@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import mean
 
 from coranet.metrics import by_patient, compare
-from coranet.paper.pages.accuracy import DEFAULT_HEAD, LABELS_HEAD, LEAD_HEAD, front_rows, lead_over_nnunet, lead_text
-from coranet.report.numbers import TableRow, markdown
+from coranet.paper.pages.accuracy import DEFAULT_HEAD, LABELS_HEAD, LEAD_HEAD, front_rows, lead_over_nnunet
+from coranet.report.numbers import TableRow, in_points, markdown
 
 DEMO = ("generated hearts, on a CPU, 4 of 44 labelled", "e91ecb4")
 """The demo's own row, and the commit of its last runs."""
@@ -30,7 +30,7 @@ def _demo(file: Path) -> TableRow:
         "": title,
         LABELS_HEAD: f"{100 * mean(labels.values()):.1f}",
         DEFAULT_HEAD: f"{100 * mean(ours.values()):.1f}",
-        LEAD_HEAD: lead_text(compare(ours, labels)),
+        LEAD_HEAD: in_points(compare(ours, labels)),
     }
 
 
