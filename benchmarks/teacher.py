@@ -5,7 +5,8 @@
 
 Data, split and classes as of `partial.py`. The other model is made: true labels of all unlabelled cases, spoilt in one of
 several ways. Rows: `maps`, how good these are themselves, on the unlabelled cases; `alone`, the true labels without them;
-`taken`, a network that takes them for true, beside the true ones; `doubted`, --teacher.
+`taken`, a network that takes them for true, beside the true ones; `doubted`, --teacher with maps of unlabelled cases alone;
+`tried`, --teacher with maps of the labelled cases too.
 """
 
 from __future__ import annotations
@@ -67,21 +68,24 @@ def main() -> int:
             scores.add(("none", "alone", seed), dice(root / "plain", split, method, seed, asked))
         for name, spoil in spoilt(asked.by).items():
             copy_dataset(dataset, taken, root / name, lambda label: label)
-            (root / f"{name} maps").mkdir()
+            some, more = root / f"{name} maps", root / f"{name} maps of all"
+            some.mkdir(), more.mkdir()
             found = []
-            for case in split.unlabelled:
+            for case in taken.labelled:
                 file = root / name / f"labelsTr/{case}.nii.gz"
                 volume = nifti.read(file)
                 told = spoil(np.asarray(volume.array, np.uint8))
-                found.append(2 * (told & volume.array.astype(np.uint8)).sum() / (told.sum() + volume.array.sum()))
-                file.unlink()
-                nifti.write(file, told, volume.geometry)
-                shutil.copy(file, root / f"{name} maps")
+                nifti.write(more / file.name, told, volume.geometry)
+                if case in split.unlabelled:
+                    found.append(2 * (told & volume.array.astype(np.uint8)).sum() / (told.sum() + volume.array.sum()))
+                    shutil.copy(more / file.name, some)
+                    file.unlink()
+                    shutil.copy(more / file.name, file)
             scores.add((name, "maps", 0), {"mean": float(np.mean(found)), "object": float(np.mean(found))})
             for seed in range(asked.seeds):
                 scores.add((name, "taken", seed), dice(root / name, taken, "supervised", seed, asked))
-                heard = dice(root / "plain", split, method, seed, asked, teacher=root / f"{name} maps")
-                scores.add((name, "doubted", seed), heard)
+                for row, folder in (("doubted", some), ("tried", more)):
+                    scores.add((name, row, seed), dice(root / "plain", split, method, seed, asked, teacher=folder))
     return 0
 
 

@@ -8,7 +8,7 @@ import torch
 from coranet.methods import METHODS
 from coranet.methods.coranet import Targets
 from coranet.methods.one_vs_rest import against_rest
-from coranet.methods.other_voice import SILENT, VOICE, heard, told_terms
+from coranet.methods.other_voice import SILENT, TRIED, VOICE, heard, told_terms
 from coranet.nets import body_of
 from tests import tiny
 from tests.methods.subjects import Subject
@@ -16,12 +16,12 @@ from tests.methods.subjects import Subject
 HEARING = [name for name, kind in METHODS.items() if kind.hears]
 
 
-def spoken_to(dims=2, classes=2, seed=0):
+def spoken_to(dims=2, classes=2, seed=0, voice=VOICE):
     """A batch in which another model has a word on the first unlabelled image, and is silent on the second."""
     one = tiny.batch(dims, classes, seed)
     word = torch.randint(0, classes, one.unlabelled.valid.shape, generator=torch.Generator().manual_seed(9))
     word[1] = SILENT
-    maps = {**one.unlabelled.maps, VOICE: word.to(torch.uint8)}
+    maps = {**one.unlabelled.maps, voice: word.to(torch.uint8)}
     return replace(one, unlabelled=replace(one.unlabelled, maps=maps))
 
 
@@ -89,6 +89,29 @@ def test_a_guide_weighs_nothing_where_a_word_is_doubted():
     assert torch.equal(guide.target, plain.target)
 
 
+def test_words_that_were_tried_are_believed_whatever_the_heads_say():
+    sample = spoken_to(voice=TRIED).unlabelled
+    label, certain = sample.maps["label"].long(), sample.maps["certain"].bool()
+    word = sample.maps[TRIED].long()
+    learnt, believed = heard(sample, label, certain)
+    assert torch.equal(learnt[0], word[0])
+    assert believed[0].all()
+    assert (label[0] != word[0])[certain[0]].any()  # some of it the heads contradict
+    assert torch.equal(learnt[1], label[1])
+    assert torch.equal(believed[1], certain[1])
+
+
+@pytest.mark.parametrize("name", HEARING)
+def test_words_that_were_tried_are_learnt_to_the_end(name):
+    method, nets = Subject(name, 2).build(2)
+    for phase in method.phases:
+        terms = method.labelled_loss(nets, spoken_to(voice=TRIED), tiny.at(phase.name)).values
+        assert (
+            terms["told_ce"]
+            == method.labelled_loss(nets, spoken_to(), tiny.at(method.phases[0].name)).values["told_ce"]
+        )
+
+
 def test_nobody_speaks():
     sample = tiny.batch().unlabelled
     assert told_terms(sample, tiny.at("pretrain"), "pretrain", lambda told: {"ce": told.image}) == {}
@@ -101,3 +124,5 @@ def test_of_several_objects_each_hears_its_own_word():
     seen = against_rest(2, sample).maps
     assert seen[VOICE].flatten().tolist() == [0, 0, 1, 0, SILENT]
     assert set(seen) == {VOICE, "label"}
+    tried = against_rest(3, replace(sample, maps={TRIED: word})).maps
+    assert tried[TRIED].flatten().tolist() == [0, 0, 0, 1, SILENT]

@@ -19,6 +19,7 @@ from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.evaluation.quality import read_qualities
+from coranet.methods.other_voice import VOICE
 from coranet.runs.fitting import Calibrate, calibrate_run
 from coranet.runs.held_out import deal, train_fold
 from coranet.runs.launch import train
@@ -208,12 +209,12 @@ def test_folds_hear_other_models_of_their_unlabelled_cases(finished, scans, smal
 
     class Stub:
         def __init__(self, *given, voices):
-            heard.update(voices)
+            heard.update(voices[VOICE])
             raise InputError("heard")
 
     monkeypatch.setattr("coranet.runs.held_out.Trainer", Stub)
     split = replace(run.split, unlabelled=run.split.unlabelled[:1])
-    voices = {case: np.zeros(1, np.uint8) for case in run.split.unlabelled}
+    voices = {VOICE: {case: np.zeros(1, np.uint8) for case in run.split.unlabelled}}
     with pytest.raises(InputError, match="heard"):
         train_fold(run, split, 2, store, tmp_path / "fold", CPU, (), voices)
     assert set(heard) == set(split.unlabelled)

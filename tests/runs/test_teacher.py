@@ -14,9 +14,10 @@ from coranet.data.prepare.other_labels import OtherLabels
 from coranet.engine.run import Run
 from coranet.engine.setup import Setup
 from coranet.errors import InputError
-from coranet.methods.other_voice import SILENT, VOICE
+from coranet.methods.other_voice import SILENT, TRIED, VOICE
 from coranet.runs.launch import train
 from coranet.runs.run_plan import make_run
+from coranet.runs.teacher import kept_teacher, voices_of
 from tests.runs.test_partial_cases import options
 
 CPU = torch.device("cpu")
@@ -40,7 +41,7 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_words_are_cut_and_warped_with_the_image(scans: Path, cache: Path, dims: int) -> None:
     run, store = make_run(scans, options(cache, dims, method="coranet:plus"), CPU)
     words = OtherLabels.read(scans.parent / "teacher", store, run.split.unlabelled).maps
-    setup = Setup.of(run, store, CPU, voices=words)
+    setup = Setup.of(run, store, CPU, voices={VOICE: words})
     pool = setup.unlabelled
     assert pool is not None
     silent = [bool((word == SILENT).all()) for word in pool.maps[VOICE]]
@@ -74,6 +75,33 @@ def test_a_run_keeps_what_it_was_told_and_goes_on_without_the_folder(scans: Path
     (tmp_path / "run/teacher.npz").unlink()
     with pytest.raises(InputError, match=r"teacher\.npz: is missing or cannot be read"):
         train(scans, tmp_path / "run", asked, resume=True)
+
+
+def test_maps_of_labelled_cases_are_what_words_are_tried_on(scans: Path, cache: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(scans.parent / "teacher", tmp_path / "teacher")
+    for file in (scans / "labelsTr").iterdir():
+        shutil.copy(file, folder)
+    said: list[str] = []
+    asked = options(cache, 2, method="coranet:plus", teacher=folder, steps=4, save_every=1)
+    train(scans, tmp_path / "run", asked, say=said.append)
+    (sentence,) = (line for line in said if line.startswith("Tried on labelled cases, their Dice is"))
+    assert sentence.count("100.0") >= 3
+    assert "like labels in 100.0 % of the voxels" in sentence
+    terms = [json.loads(line)["terms"] for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
+    assert all("told_ce" in one for one in terms)  # in the joint phase too
+    train(scans, tmp_path / "run", asked, resume=True)
+    run = Run.read(tmp_path / "run")
+    assert list(voices_of(kept_teacher(run, tmp_path / "run", make_run(scans, asked, CPU)[1]))) == [TRIED]
+    (tmp_path / "run/teacher.npz").unlink()
+    with pytest.raises(InputError, match=r"teacher\.npz: is missing or cannot be read"):
+        train(scans, tmp_path / "run", asked, resume=True)
+
+
+def test_without_maps_of_labelled_cases_the_way_to_try_them_is_said(scans: Path, cache: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    asked = options(cache, 3, method="coranet:plus", teacher=scans.parent / "teacher", steps=1)
+    train(scans, tmp_path / "run", asked, say=said.append)
+    assert f"Put maps of labelled cases into {scans.parent / 'teacher'} too" in " ".join(said)
 
 
 @pytest.mark.parametrize("method", ["mean_teacher", "supervised", "coranet:released"])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from coranet.data.store import Store
@@ -23,7 +20,7 @@ from coranet.errors import InputError
 from coranet.feed.batches import Batches, mix
 from coranet.feed.pools import CaseMemory, OtherMaps, Pool
 from coranet.feed.residency import Room
-from coranet.methods.other_voice import SILENT, VOICE
+from coranet.methods.other_voice import SILENT, Voices
 from coranet.nets import MakeNet
 from coranet.nets.synchronised import synchronise
 from coranet.types import Batch, Progress
@@ -52,7 +49,7 @@ class Setup:
         store: Store,
         device: torch.device,
         group: Group = ALONE,
-        voices: Mapping[str, NDArray[np.uint8]] | None = None,
+        voices: Voices | None = None,
     ) -> Setup:
         """Load the scans, with what another model said of some unlabelled ones, and make the networks."""
         _set_arithmetic(run.accel, device)
@@ -64,7 +61,7 @@ class Setup:
             partial = store.partial & {*split.labelled}
             unlabelled = None
             if split.unlabelled or partial:
-                maps = {VOICE: OtherMaps(voices, SILENT)} if voices else None
+                maps = {name: OtherMaps(words, SILENT) for name, words in (voices or {}).items()}
                 unlabelled = Pool.load(
                     store, split.unlabelled, window, room, labelled=False, partial=sorted(partial), maps=maps
                 )

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from coranet.data.store import Store
@@ -28,6 +26,7 @@ from coranet.engine.timing.estimate import estimate_prices
 from coranet.engine.timing.forecast import Forecast, Prices
 from coranet.engine.watch import Watch
 from coranet.feed.batches import mix
+from coranet.methods.other_voice import Voices
 from coranet.nets import count_parameters
 from coranet.signals import Interrupted, stop_requests
 from coranet.types import Batch, Progress, Terms
@@ -47,7 +46,7 @@ class Trainer:
         device: torch.device,
         listeners: Sequence[Listener] = (),
         group: Group = ALONE,
-        voices: Mapping[str, NDArray[np.uint8]] | None = None,
+        voices: Voices | None = None,
     ) -> None:
         for listener in listeners:
             listener.on_open(run, store)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from coranet.errors import InputError
 from coranet.methods.base import Method
-from coranet.methods.other_voice import VOICE, of_one_object
+from coranet.methods.other_voice import of_one_object
 from coranet.methods.vote import Vote, numbered, of_object, together
 from coranet.nets import Feature, MakeNet
 from coranet.types import Batch, Nets, Phase, Prediction, Progress, Sample, Terms, Update
@@ -141,5 +141,4 @@ def sub_task(k: int, batch: Batch) -> Batch:
 def against_rest(k: int, sample: Sample) -> Sample:
     """The images with 1 for object k and 0 for all else as their label, and the maps kept for it."""
     label = None if sample.label is None else (sample.label == k).long()
-    said = {VOICE: of_one_object(k, sample.maps[VOICE])} if VOICE in sample.maps else {}
-    return replace(sample, label=label, maps=of_object(k, sample.maps) | said)
+    return replace(sample, label=label, maps=of_object(k, sample.maps) | of_one_object(k, sample.maps))

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from coranet.data.datasets.corrections import read_corrections
-from coranet.data.prepare.other_labels import OtherLabels
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.store import Store
 from coranet.engine.codec import decode
@@ -29,6 +28,7 @@ from coranet.runs.held_out import HeldOut, deal, look_at, train_fold
 from coranet.runs.machine.device import find_device
 from coranet.runs.machine.machine_load import use_threads
 from coranet.runs.opened_store import OnProgress, Say, open_store
+from coranet.runs.teacher import kept_teacher, voices_of
 from coranet.uncertainty.wrongness import fit_wrongness
 
 FOLDS = "folds"
@@ -76,12 +76,12 @@ def calibrate_run(
                 f"WARNING: with {steps} of the run's {run.train.steps} steps a fold knows less than the run: the Dice to "
                 "expect of new scans will be too low. Leave --steps out to know it."
             )
-        heard = OtherLabels.kept(asked.run, store) if run.made_with.get("teacher") else OtherLabels()
+        voices = voices_of(kept_teacher(run, asked.run, store))
         held = list(look_at(trained.predictor, store, run.split.val, device, run.seed))
         for number, split in enumerate(splits, start=1):
             say(f"Fold {number} of {len(splits)}: without {some(split.val)}.")
             place = asked.run / FOLDS / f"{asked.folds}-{steps}-{number}"
-            predictor = train_fold(run, split, steps, store, place, device, listeners, heard.maps)
+            predictor = train_fold(run, split, steps, store, place, device, listeners, voices)
             held += look_at(predictor, store, split.val, device, run.seed)
         if not held:
             raise InputError(

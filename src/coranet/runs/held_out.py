@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from coranet.data.splits.by_patient import Split
 from coranet.data.store import Store
@@ -27,6 +26,7 @@ from coranet.engine.trainer import Trainer
 from coranet.errors import InputError
 from coranet.feed.batches import mix
 from coranet.files import make_folder
+from coranet.methods.other_voice import Voices
 from coranet.metrics import count
 from coranet.metrics.expectation import Judged
 from coranet.uncertainty.tally import Tally
@@ -85,7 +85,7 @@ def train_fold(
     folder: Path,
     device: torch.device,
     listeners: Sequence[Listener],
-    voices: Mapping[str, NDArray[np.uint8]],
+    voices: Voices,
 ) -> Predictor:
     """The run again, on a fold's cases; a fold that was begun is continued, and a finished one is taken as it is.
 
@@ -94,7 +94,8 @@ def train_fold(
     # Cases that are set apart are not scored on the way: nothing may look at them before the end.
     fold = replace(run, split=replace(split, val=()), train=replace(run.train, steps=steps, checks=1, keep_maps=False))
     make_folder(folder)
-    heard = {case: said for case, said in voices.items() if case in fold.split.unlabelled}
+    others = fold.split.unlabelled
+    heard = {name: {case: said[case] for case in said if case in others} for name, said in voices.items()}
     trainer = Trainer(fold.identified(), store, folder, device, listeners, voices=heard)
     if (folder / LAST).exists():
         trainer.resume()

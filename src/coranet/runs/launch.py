@@ -34,6 +34,7 @@ from coranet.runs.machine.machine_load import use_threads
 from coranet.runs.opened_store import OnProgress, Say, open_store
 from coranet.runs.options import Options
 from coranet.runs.run_plan import make_run
+from coranet.runs.teacher import kept_teacher, read_teacher, voices_of
 
 
 def train(
@@ -113,8 +114,7 @@ class Launch:
         check_processes(run, self.group, self.out)
         store = self._store_of(run)
         make_networks(run, self.out / LAST)  # refused before memory is taken
-        heard = OtherLabels.kept(self.out, store) if run.made_with.get("teacher") else OtherLabels()
-        trainer = self._trainer(run, store, heard)
+        trainer = self._trainer(run, store, kept_teacher(run, self.out, store))
         trainer.resume(self.say)
         self.say(f"Continuing after step {trainer.state.done} of {run.train.steps}.")
         return trainer, store
@@ -149,9 +149,9 @@ class Launch:
             )
         if foreign:
             run = replace(run, made_with={**run.made_with, "weights_sha256": foreign.sha256})
-        heard = self._heard(run, store)
+        heard = read_teacher(options.teacher, run, store, self.say)
         if minutes := run.made_with.get("minutes"):
-            run = paced(run, store, group.device, minutes, group, heard.maps, dict(options.overrides), self.say)
+            run = paced(run, store, group.device, minutes, group, voices_of(heard), dict(options.overrides), self.say)
         trainer = self._trainer(run, store, heard)
         if options.init is not None:
             trainer.state.start_from(options.init, self.say)
@@ -164,16 +164,9 @@ class Launch:
             trainer.run.write(self.out)  # last: a folder with a run.json always has a state to continue from
         return trainer, store
 
-    def _heard(self, run: Run, store: Store) -> OtherLabels:
-        if self.options.teacher is None:
-            return OtherLabels()
-        heard = OtherLabels.read(self.options.teacher, store, run.split.unlabelled)
-        self.say(f"Labels by others, of {len(heard.maps)} of {len(run.split.unlabelled)} unlabelled cases.")
-        return heard
-
     def _trainer(self, run: Run, store: Store, heard: OtherLabels) -> Trainer:
         listeners = (*self.listeners, *_archives(run, self.out, self.group))
-        return Trainer(run, store, self.out, self.group.device, listeners, self.group, heard.maps)
+        return Trainer(run, store, self.out, self.group.device, listeners, self.group, voices_of(heard))
 
 
 def _archives(run: Run, out: Path, group: Group) -> Sequence[Listener]:

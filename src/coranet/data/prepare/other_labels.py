@@ -2,7 +2,8 @@
 
 Classes are matched by name, through a `dataset.json` beside the maps; without one their values are the store's. What the
 other model knows and the store does not is background. Where it lacks one of the store's classes, what it calls background
-may be that class: then it has no word there.
+may be that class: then it has no word there. Where there are maps of labelled cases too, its words are tried on these first
+(`tried_words.py`).
 """
 
 from __future__ import annotations
@@ -22,26 +23,31 @@ from coranet.data.datasets.names import scans, stem
 from coranet.data.grid import Grid, mismatch
 from coranet.data.prepare.cases import OTHER_GRID, label_values
 from coranet.data.prepare.resampling import forward_turned
+from coranet.data.prepare.tried_words import NO_WORD, TriedWords
 from coranet.data.problem import FileError
 from coranet.data.readers import label_source
 from coranet.data.store import Store
 from coranet.files import write_atomically
 
-NO_WORD = 255
-"""Where another model says nothing."""
 FILE = "teacher.npz"
 """What a run folder keeps of it."""
+TRIED = "tried"
+"""The folder within it of words that were tried; others lie in no folder."""
 
 
 @dataclass(frozen=True)
 class OtherLabels:
-    """By case, a label map `(X, Y, Z)` on the store's grid."""
+    """By unlabelled case, a label map `(X, Y, Z)` on the store's grid."""
 
     maps: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
+    tried: bool = False
+    """Whether they were tried on labelled cases, and are silent where they cannot be relied on."""
+    agreement: Mapping[str, float] = field(default_factory=dict)
+    """By class, the Dice of the words that were tried with the labels; known when they are read."""
 
     @classmethod
-    def read(cls, folder: Path, store: Store, cases: Sequence[str]) -> OtherLabels:
-        """The maps in a folder of any of these cases, `<case>.nii.gz` each.
+    def read(cls, folder: Path, store: Store, cases: Sequence[str], labelled: Sequence[str] = ()) -> OtherLabels:
+        """The maps in a folder of any of these unlabelled cases, `<case>.nii.gz` each, tried on those of labelled ones.
 
         Raises:
             InputError: there is none, one does not lie on its scan's grid, or has a value that means nothing.
@@ -54,11 +60,26 @@ class OtherLabels:
             some = f"names as {cases[0]}.nii.gz" if cases else "unlabelled scans first"
             raise FileError(folder, "has no label map of an unlabelled scan", f"Give {some}")
         meaning = _meaning(folder, store)
-        return cls({name: _placed(files[name], store, name, meaning) for name in known})
+        maps = {name: _placed(files[name], store, name, meaning) for name in known}
+        shown = {name: _placed(files[name], store, name, meaning) for name in labelled if name in files}
+        if not shown:
+            return cls(maps)
+        pairs = [(word, store.label(name)) for name, word in shown.items()]
+        words = TriedWords.on(pairs, len(store.classes))
+        return cls(
+            {name: words.heard(map_) for name, map_ in maps.items()}, tried=True, agreement=_agreement(pairs, store)
+        )
+
+    @property
+    def relied_on(self) -> float:
+        """The share of voxels that have a word."""
+        spoken = sum(int((word != NO_WORD).sum()) for word in self.maps.values())
+        return spoken / max(sum(word.size for word in self.maps.values()), 1)
 
     def write(self, run_folder: Path) -> None:
         """Keep them, so that a run can go on without the folder they came from."""
-        buffer, maps = io.BytesIO(), dict[str, Any](self.maps)
+        buffer, place = io.BytesIO(), f"{TRIED}/" if self.tried else ""
+        maps: dict[str, Any] = {f"{place}{name}": word for name, word in self.maps.items()}
         np.savez_compressed(buffer, **maps)  # of numbers, so that nothing is pickled; NumPy 1.26 cannot be told so
         write_atomically(run_folder / FILE, buffer.getvalue())
 
@@ -75,10 +96,23 @@ class OtherLabels:
                 maps = {name: content[name] for name in content.files}
         except (OSError, ValueError, BadZipFile, EOFError) as error:
             raise FileError(path, "is missing or cannot be read", "Start the run anew") from error
+        tried = all(name.startswith(f"{TRIED}/") for name in maps)
+        maps = {name.removeprefix(f"{TRIED}/"): array for name, array in maps.items()}
         for name, array in maps.items():
             if name not in store.cases or array.shape != store.cases[name].shape[1:] or array.dtype != np.uint8:
                 raise FileError(path, f"holds labels of {name[:100]} that are not of these scans", "Start the run anew")
-        return cls(maps)
+        return cls(maps, tried=tried)
+
+
+def _agreement(pairs: Sequence[tuple[NDArray[np.uint8], NDArray[np.uint8]]], store: Store) -> dict[str, float]:
+    """Dice of each class over all voxels of these cases that were drawn, where there is any of it."""
+    found = {}
+    for value, name in list(store.classes.items())[1:]:
+        both = [((word == value) & (truth != store.ignore), truth == value) for word, truth in pairs]
+        shared = sum(int((said & true).sum()) for said, true in both)
+        if size := sum(int(said.sum()) + int(true.sum()) for said, true in both):
+            found[name] = 2 * shared / size
+    return found
 
 
 def _meaning(folder: Path, store: Store) -> NDArray[np.uint8] | None:

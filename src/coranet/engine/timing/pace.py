@@ -7,12 +7,10 @@ written down: it is one frozen value like any other, and continues as it was beg
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from coranet.data.store import Store
 from coranet.engine.group import ALONE, Group
@@ -21,6 +19,7 @@ from coranet.engine.setup import Setup
 from coranet.engine.timeline import lay_out
 from coranet.engine.timing.estimate import estimate_prices
 from coranet.engine.timing.forecast import Forecast, Prices
+from coranet.methods.other_voice import Voices
 from coranet.types import Phase
 
 SHARE = 0.1
@@ -35,7 +34,7 @@ def paced(
     device: torch.device,
     minutes: float,
     group: Group = ALONE,
-    voices: Mapping[str, NDArray[np.uint8]] | None = None,
+    voices: Voices | None = None,
     keep: Collection[str] = (),
     say: Callable[[str], None] = lambda message: None,
 ) -> Run:

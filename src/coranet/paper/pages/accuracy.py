@@ -17,6 +17,9 @@ ROWS = {
     LABELS: "labels alone",
     "nnunet-plain": "nnU-Net 2.8, labels alone, no copies",
     NNUNET: "nnU-Net 2.8, labels alone, mirrored copies averaged",
+    "bcp": "`bcp`",
+    "fixmatch": "`fixmatch`",
+    "mi_kl": "`mi_kl`",
     PEER: "`unimatch`",
     DEFAULT: "`coranet:plus`, the default",
 }
@@ -29,8 +32,11 @@ FRONT = {LABELS_HEAD: LABELS, "nnU-Net, labels alone": NNUNET, "UniMatch": PEER,
 
 SETS = {
     "acdc-14": "ACDC, slices, 14 of 70 labelled",
+    "acdc-7": "ACDC, slices, 7 of 70 labelled",
     "hippocampus-10": "hippocampus, slices, 10 of 208 labelled",
+    "sunnybrook-1-4": "Sunnybrook, slices, 7 of 36 labelled",
     "la-8": "left atrium, volumes, 8 of 80 labelled",
+    "la-16": "left atrium, volumes, 16 of 80 labelled",
 }
 """Whose test patients were scored, by the folders of their runs."""
 
