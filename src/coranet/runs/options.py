@@ -86,7 +86,8 @@ class Options(Shared):
     whose name and shape fit are taken. The network is chosen as ever, by --net and --set net.options."""
     teacher: Annotated[Path | None, Flag("FOLDER")] = None
     """Label maps <case>.nii.gz of some unlabelled scans by another model, a voice that coranet, coranet:repaired and
-    coranet:plus may doubt. Classes are matched by name through FOLDER/dataset.json."""
+    coranet:plus may doubt. Maps of labelled scans beside them show how far it can be believed. Classes are matched by name
+    through FOLDER/dataset.json."""
     labels: Annotated[Path | None, Flag("CORRECTIONS")] = None
     """Labels that were made or corrected since, as `coranet review` leaves them. They take the place of those in DATA, or
     are added to them. With --init the old run's split is kept, and the new run is held against the old one at the end."""
