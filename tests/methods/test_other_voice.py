@@ -10,6 +10,7 @@ from coranet.methods.coranet import Targets
 from coranet.methods.one_vs_rest import against_rest
 from coranet.methods.other_voice import SILENT, TRIED, VOICE, heard, told_terms
 from coranet.nets import body_of
+from coranet.ops.losses import masked_mean
 from tests import tiny
 from tests.methods.subjects import Subject
 
@@ -110,6 +111,19 @@ def test_words_that_were_tried_are_learnt_to_the_end(name):
             terms["told_ce"]
             == method.labelled_loss(nets, spoken_to(), tiny.at(method.phases[0].name)).values["told_ce"]
         )
+
+
+def test_a_word_counts_as_much_as_a_voxel_of_a_labelled_image():
+    sample = spoken_to().unlabelled
+    word = sample.maps[VOICE].clone()
+    word[0, 2:] = SILENT
+    few = replace(sample, maps={VOICE: word})
+    learn = lambda told: {"ce": masked_mean(told.image[:, 0] ** 2, told.valid)}  # noqa: E731
+    terms = told_terms(few, tiny.at("pretrain"), "pretrain", learn)
+    kept = sample.valid[0].clone()
+    kept[2:] = False
+    wanted = (few.image[0, 0] ** 2)[kept].sum() / sample.valid[0].sum() / 2  # one image of two has words at all
+    torch.testing.assert_close(terms["told_ce"], wanted)
 
 
 def test_nobody_speaks():

@@ -51,6 +51,9 @@ def told_terms(
 ) -> dict[str, Tensor]:
     """What the main head learns from another model like labels; nothing where nobody speaks.
 
+    Terms weigh by how much of the images that have words these cover: a word counts as much as a voxel of a labelled image.
+    Else a model that is heard on an organ alone would teach that all is organ.
+
     Args:
         sample: unlabelled images.
         at: where training stands.
@@ -63,7 +66,9 @@ def told_terms(
     word = word.long()
     spoken = word != SILENT
     told = replace(sample, label=torch.where(spoken, word, 0), valid=sample.valid & spoken)
-    return {f"told_{name}": value for name, value in learn(told).items()}
+    voxels, words = (each.flatten(1).sum(dim=1) for each in (sample.valid, told.valid))
+    share = words.sum() / torch.where(words > 0, voxels, 0).sum().clamp(min=1)
+    return {f"told_{name}": share * value for name, value in learn(told).items()}
 
 
 def of_one_object(k: int, maps: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -46,18 +46,24 @@ Seeds = dict[str, Sequence[FinishedRun]]
 
 def accuracy_tables(runs: Path) -> str:
     """Each set's rows, held against labels alone, and the default held against each of them."""
-    return "\n\n".join(_part(title, _read(runs / "default" / folder)) for folder, title in SETS.items())
+    return "\n\n".join(_part(title, _read(folder)) for folder, title in _scored(runs))
 
 
 def front_rows(runs: Path) -> list[TableRow]:
     """Mean Dice of each set's rows, with the default's lead over labels alone."""
-    return [_front_row(title, _read(runs / "default" / folder)) for folder, title in SETS.items()]
+    return [_front_row(title, _read(folder)) for folder, title in _scored(runs)]
 
 
 def lead_over_nnunet(runs: Path) -> str:
     """What a user gains, in one sentence."""
     lead = in_points(_lead(_read(runs / "default/acdc-14"), NNUNET))
     return f"Beside nnU-Net on the same labels, a user gains {lead} points of Dice on ACDC."
+
+
+def _scored(runs: Path) -> list[tuple[Path, str]]:
+    """Those sets that have runs, and their titles."""
+    folders = [(runs / "default" / name, title) for name, title in SETS.items()]
+    return [(folder, title) for folder, title in folders if folder.is_dir()]
 
 
 def _front_row(title: str, found: Seeds) -> TableRow:
