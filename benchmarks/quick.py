@@ -7,6 +7,9 @@ Sets are given as for uncertainty.py, whose first lines say how. A row is a meth
 takes it. A run has as many steps as take so many minutes; what a step takes is measured in seconds of all cores that it
 uses, so that other work on the machine gives no row fewer. Writes a line for each run to DIR/quick.csv, and the means.
 What is finished is not made again.
+
+Thirty such runs take two cores five hours. So `--plan FILE --count` only measures, and writes what each row amounts to;
+then `--plan FILE --device cuda` trains just that, as many steps of the same size, on a GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ import argparse
 import csv
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,12 +27,15 @@ from coranet.data.datasets.folder import read_folder
 from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run, versions
 from coranet.engine.timing import estimate
+from coranet.engine.timing.pace import paced
 from coranet.evaluation import evaluate
 from coranet.metrics import by_patient, compare
 from coranet.runs.launch import train
 from coranet.runs.machine.device import find_device
+from coranet.runs.machine.machine_load import use_threads
 from coranet.runs.options import Options
 from coranet.runs.row_text import field_path, parse_row, run_name
+from coranet.runs.run_plan import make_run
 from uncertainty import Source, add_shared, find_source
 
 ROWS = ("supervised", "coranet:plus")
@@ -41,14 +46,9 @@ def measure(source: Source, row: str, seed: int, asked: argparse.Namespace) -> d
     folder = asked.out / source.name / run_name(row, seed)
     if (folder / "figures.json").exists():
         return dict(json.loads((folder / "figures.json").read_text()))
-    folder.mkdir(parents=True, exist_ok=True)
-    source.split.write(folder / "split.json")
-    method, fields = parse_row(row)
-    options = Options(method=method, preset="quick", minutes=asked.minutes, seed=seed, split=folder / "split.json")
-    options = replace(options, overrides=tuple((field_path(name), value) for name, value in fields.items()))
-    where = replace(options, device=asked.device, cache=asked.out / "cache", threads=asked.threads)
     begun = time.process_time()
-    train(source.data, folder / "run", where, resume=(folder / "run/run.json").exists(), say=print)
+    options = options_of(source, row, seed, asked, planned(asked).get(source.name, {}).get(row))
+    train(source.data, folder / "run", options, resume=(folder / "run/run.json").exists(), say=print)
     seconds = time.process_time() - begun
     cases = {case.name: case for case in read_folder(source.data).cases}
     part, out = cases[source.split.test[0]].part, folder / "predictions"
@@ -70,6 +70,47 @@ def measure(source: Source, row: str, seed: int, asked: argparse.Namespace) -> d
     }
     (folder / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
     return figures
+
+
+def options_of(source: Source, row: str, seed: int, asked: argparse.Namespace, plan: dict[str, str] | None) -> Options:
+    """What a row is told: to take so many minutes, or what was planned."""
+    folder = asked.out / source.name / run_name(row, seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    source.split.write(folder / "split.json")
+    method, fields = parse_row(row)
+    overrides = {field_path(name): value for name, value in fields.items()} | (plan or {})
+    return Options(
+        method=method,
+        preset="quick",
+        minutes=None if plan else asked.minutes,
+        seed=seed,
+        split=folder / "split.json",
+        overrides=tuple(overrides.items()),
+        device=asked.device,
+        cache=asked.out / "cache",
+        threads=asked.threads,
+    )
+
+
+def planned(asked: argparse.Namespace) -> dict[str, dict[str, dict[str, str]]]:
+    """By set and row, the settings that make a run what it is on this machine."""
+    return dict(json.loads(asked.plan.read_text())) if asked.plan and asked.plan.exists() else {}
+
+
+def count(source: Source, row: str, asked: argparse.Namespace) -> None:
+    """Measure a step of a row, and add to the plan what it amounts to."""
+    device = find_device(asked.device)
+    use_threads(asked.threads, device, print)
+    run, store = make_run(source.data, options_of(source, row, 0, asked, None), device)
+    run = paced(run, store, device, asked.minutes, say=print)
+    settings = {
+        "train.steps": str(run.train.steps),
+        "train.batch": json.dumps(run.train.batch),
+        "net.width": str(run.net.width),
+    }
+    plan = planned(asked)
+    plan.setdefault(source.name, {})[row] = settings
+    asked.plan.write_text(json.dumps(plan, indent=1) + "\n")
 
 
 def table(runs: list[dict[str, object]], first: str) -> str:
@@ -103,12 +144,19 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", default=ROWS)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--plan", type=Path, help="what each row amounts to")
+    parser.add_argument("--count", action="store_true", help="write it, and train nothing")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     cores = asked.threads or 1
     estimate.time = SimpleNamespace(monotonic=lambda: time.process_time() / cores)  # type: ignore[assignment, attr-defined]
     runs: list[dict[str, object]] = []
     sources = [find_source(text, asked) for text in asked.sets]
+    if asked.count:
+        for source in sources:
+            for row in asked.rows:
+                count(source, row, asked)
+        return
     for seed in range(asked.seeds):
         for source in sources:
             for row in asked.rows:

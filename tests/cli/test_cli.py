@@ -1,5 +1,6 @@
 """The command as a person types it: exit codes, messages, and what is where."""
 
+import csv
 import json
 import os
 import re
@@ -146,13 +147,22 @@ def test_a_folder_is_watched_until_someone_stops_it(capsys, finished, scans, tmp
 
     monkeypatch.setattr("coranet.cli.predict.sleep", stop_at_the_third)
     words = ["predict", finished, scans / "imagesTs", "--out", tmp_path / "p", "--device", "cpu", "--watch"]
-    code, _, err = run(capsys, *words, "--settle", 2)
-    assert code == 130
+    code, _, err = run(capsys, *words, "--settle", 2, "--page")
+    assert code == 130, err
     assert "Predicted phantom_007" in err
     assert "Stopped by SIGINT. What is predicted is kept: the same command goes on from there." in err
     assert looks == [2.0, 2.0, 2.0]
     assert {"phantom_007.nii.gz", "phantom_008.nii.gz"} <= {file.name for file in (tmp_path / "p").iterdir()}
     assert not (tmp_path / "p/.lock").exists()
+    with (tmp_path / "p/cases.csv").open() as file:
+        assert {line["case"] for line in csv.DictReader(file)} == {"phantom_007", "phantom_008"}
+    assert "<h3>phantom_008</h3>" in (tmp_path / "p/cases.html").read_text()
+    # One that was predicted before is listed beside the next to come.
+    (tmp_path / "p/phantom_008.nii.gz").unlink()
+    (tmp_path / "p/cases.csv").unlink()
+    looks.clear()
+    run(capsys, *words, "--settle", 2)
+    assert "phantom_007" in (tmp_path / "p/cases.csv").read_text()
     code, _, err = run(capsys, *words, "--only", "val")
     assert code == 1
     assert "is for a folder of scans. Leave out --dataset" in err

@@ -78,6 +78,22 @@ def test_usual_scans_come_first_unless_said_otherwise(capsys, finished, pool, sc
     assert first["why"].startswith("2 others look like it")
 
 
+def test_of_a_dataset_the_unlabelled_training_scans_come(capsys, finished, scans, tmp_path):
+    """And the list beside them is what other commands take."""
+    out, device = tmp_path / "next.csv", ("--device", "cpu")
+    assert run(capsys, "next", finished, scans, "-n", 2, "--out", out, *device)[0] == 0
+    with out.open() as file:
+        chosen = [line["case"] for line in csv.DictReader(file)]
+    assert len(chosen) == 2
+    assert set(chosen) < {"phantom_003", "phantom_004", "phantom_005", "phantom_006"}
+    listed = out.with_suffix(".txt")
+    assert listed.read_text().split() == [str(scans / f"imagesTr/{case}_0000.nii.gz") for case in chosen]
+    assert run(capsys, "predict", finished, listed, "--out", tmp_path / "p", *device)[0] == 0
+    assert {f"{case}.nii.gz" for case in chosen} < {file.name for file in (tmp_path / "p").iterdir()}
+    code, _, err = run(capsys, "next", finished, scans, "--out", listed, *device)
+    assert (code, "ends in .csv" in err) == (1, True)
+
+
 def test_labelled_scans_that_are_gone_are_said_to_be(capsys, finished, pool, scans, tmp_path):
     moved = shutil.copytree(finished, tmp_path / "moved")
     text = (moved / "run.json").read_text()
@@ -101,7 +117,7 @@ def test_before_any_run_the_usual_scans_of_a_dataset_come_first(capsys, scans, p
     assert {line["case"] for line in lines} < unlabelled
     assert all(line["why"] and not line["expected_dice"] for line in lines)
     assert f"1. {lines[0]['case']}: " in said
-    assert [file.name for file in out.parent.iterdir()] == ["first.csv"]
+    assert {file.name for file in out.parent.iterdir()} == {"first.csv", "first.txt"}
     code, said, _ = run(capsys, "next", pool, "--out", out)
     assert code == 0
     assert "left out: torn: " in said

@@ -25,17 +25,19 @@ if TYPE_CHECKING:
 class NextVerb:
     """Say which scans to label next, and why.
 
-    Asks for scans that most others without a label look like, and that no labelled one looks like. These taught a run more
-    than scans drawn by chance on two sets of three (docs/uncertainty.md). `--first worst` asks for those that it is
-    expected to do worst, each organ counted by its own size: that shows where it fails. A scan that cannot be read is
-    listed, and stops nothing. Writes FILE.csv, and beside it a page of the chosen scans (FILE.html) and what was predicted
-    (FILE_predictions).
+    Asks for scans that most others without a label look like, and that no labelled one looks like. In short runs these
+    taught more than scans drawn by chance on two sets of three (docs/uncertainty.md). `--first worst` asks for those that
+    it is expected to do worst, each organ counted by its own size: that shows where it fails. A scan that cannot be read is
+    listed, and stops nothing. Writes FILE.csv, and beside it a page of the chosen scans (FILE.html), what was predicted
+    (FILE_predictions), and where the scans lie (FILE.txt): coranet review RUN FILE.txt --predictions FILE_predictions
+    opens just these.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")]
     """The folder that `coranet train --out` made. Leave it out before there is one: SCANS alone is enough to begin."""
     scans: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="SCANS", help_behavior_hint="")] = None
-    """A folder of scans, or a dataset in nnU-Net's layout; scans that have a label are passed over."""
+    """A dataset in nnU-Net's layout, whose unlabelled training scans are meant, or a folder of scans, or a text file (.txt)
+    that lists some; cases that the run has labels of are passed over."""
     count: Annotated[int, tyro.conf.arg(metavar="N", aliases=["-n"])] = 10
     """How many."""
     first: Literal["usual", "worst"] = "usual"
@@ -50,6 +52,10 @@ class NextVerb:
         """Choose."""
         if self.count < 1:
             raise InputError(f"-n {self.count}: at least one.")
+        if self.out.suffix != ".csv":
+            raise InputError(
+                f"--out {self.out}: is a table, and others lie beside it. Give it a name that ends in .csv."
+            )
         choose = self._before_any_run if self.scans is None else partial(self._by_run, self.scans)
         with allowing(self.loading.max_gb):
             return until_stopped(choose, ". The same command starts over.")

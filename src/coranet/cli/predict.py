@@ -234,6 +234,7 @@ class PredictVerb:
         from coranet.data.case_journal import CaseJournal
         from coranet.engine.prediction.arrivals import Arrivals
         from coranet.locks import owned
+        from coranet.runs.triage import judge_predictions
 
         if not folder.is_dir() or self.dataset or self.series or self.only or self.on != ShardOptions():
             raise InputError(
@@ -243,17 +244,25 @@ class PredictVerb:
             raise InputError(f"{self.out}: holds the scans themselves. Write predictions to another folder.")
         with owned(self.out), CaseJournal(self.out, identity).opened("all") as journal:
             files = self._files(trained, journal)
-            arrivals = Arrivals(
-                folder,
-                trained.run.data.channels,
-                is_done=lambda case: files.finished(case) is not None,
-                predict=lambda case: trained.predict_cases([case], files, self.probabilities),
-                say=say,
-            )
+            found: dict[str, CaseFacts] = {}
+            cases: dict[str, Case] = {}
+
+            def is_done(case: Case) -> bool:
+                cases[case.name], facts = case, files.finished(case)
+                found.update({case.name: facts} if facts else {})
+                return facts is not None
+
+            def predict(case: Case) -> None:
+                found.update(trained.predict_cases([case], files, self.probabilities))
+
+            arrivals = Arrivals(folder, trained.run.data.channels, is_done, predict, say)
             say(f"Watching {folder}. Ctrl-C ends it.")
             while True:
-                for name in arrivals.look():
-                    say(f"Predicted {name}: {self.out}")
+                if done := arrivals.look():
+                    say(f"Predicted {', '.join(done)}: {self.out}")
+                    judge_predictions(trained, found, self.out)
+                    if self.page:
+                        self._write_page([cases[name] for name in found], trained.classes)
                 sleep(self.settle)
 
     def _writers(self, classes: Mapping[int, str]) -> list[LabelWriter]:

@@ -33,6 +33,8 @@ from coranet.runs.opened_store import OnProgress
 from coranet.runs.triage import judge_predictions
 
 COLUMNS = ("rank", "case", "expected_dice", "flags", "why")
+LIST = ".txt"
+"""Of the file that other commands take for the chosen scans: it has the path of one in each line."""
 
 _BETWEEN = "; "
 
@@ -55,7 +57,7 @@ class Choice:
     """Labelled cases that lie nowhere any more, so that what looks like them may be asked for."""
 
     def write(self, file: Path) -> None:
-        """One line a case; those that are broken last, without a rank."""
+        """One line a case, those that are broken last, without a rank; and beside it where the chosen scans lie."""
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow(COLUMNS)
@@ -64,6 +66,8 @@ class Choice:
             lines.writerow((rank, row.case, expected, "; ".join(row.flags), self.reasons[row.case]))
         lines.writerows(("", case, "", "", f"left out: {reason}") for case, reason in self.broken.items())
         write_atomically(file, text.getvalue().encode())
+        paths = [str(self.scans[row.case].images[0].path.resolve()) for row in self.cases]
+        write_atomically(file.with_suffix(LIST), "".join(f"{path}\n" for path in paths).encode())
 
 
 def next_scans(
@@ -73,7 +77,7 @@ def next_scans(
 
     Args:
         trained: the run.
-        scans: a folder of them.
+        scans: a folder of them, or a dataset in nnU-Net's layout, of which the training scans are meant.
         predictions: where `coranet predict` wrote what it says of them, or where that is to go.
         n: how many to choose.
         first: which.
@@ -85,7 +89,7 @@ def next_scans(
     """
     split = trained.whole_run.split
     known = {*split.labelled, *split.val, *split.test}
-    cases = {case.name: case for case in list_scans(scans, predictions, trained.run.data.channels)}
+    cases = {case.name: case for case in _listed(scans, predictions, trained.run.data.channels)}
     wanted = {name: case for name, case in cases.items() if name not in known}
     if not wanted:
         raise InputError(
@@ -104,6 +108,18 @@ def next_scans(
         broken=found.broken,
         unseen=found.unseen,
     )
+
+
+def _listed(scans: Path, predictions: Path, channels: int) -> list[Case]:
+    return _training_scans(scans) if _is_dataset(scans) else list_scans(scans, predictions, channels)
+
+
+def _is_dataset(scans: Path) -> bool:
+    return (scans / "dataset.json").exists()
+
+
+def _training_scans(dataset: Path) -> list[Case]:
+    return [case for case in read_folder(dataset).cases if case.part == "Tr"]
 
 
 @dataclass(frozen=True)
@@ -178,8 +194,7 @@ def first_scans(scans: Path, n: int, *, on_progress: OnProgress) -> Choice:
     Raises:
         InputError: there is no scan without a label, or none can be read.
     """
-    raw = (scans / "dataset.json").exists()
-    cases = [case for case in read_folder(scans).cases if case.part == "Tr"] if raw else list(scan_cases(scans, 1))
+    cases = _training_scans(scans) if _is_dataset(scans) else list(scan_cases(scans, 1))
     wanted = {case.name: case for case in cases if case.label is None}
     if not wanted:
         raise InputError(f"{scans}: has no scan without a label. Give a folder of others.")
