@@ -16,8 +16,8 @@ from coranet.engine.setup import Setup
 from coranet.errors import InputError
 from coranet.methods.other_voice import SILENT, TRIED, VOICE
 from coranet.runs.launch import train
+from coranet.runs.other_models import kept_teacher, voices_of
 from coranet.runs.run_plan import make_run
-from coranet.runs.teacher import kept_teacher, voices_of
 from tests.runs.test_partial_cases import options
 
 CPU = torch.device("cpu")

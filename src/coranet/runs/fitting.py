@@ -28,7 +28,7 @@ from coranet.runs.held_out import HeldOut, deal, look_at, train_fold
 from coranet.runs.machine.device import find_device
 from coranet.runs.machine.machine_load import use_threads
 from coranet.runs.opened_store import OnProgress, Say, open_store
-from coranet.runs.teacher import kept_teacher, voices_of
+from coranet.runs.other_models import kept_teacher, voices_of
 from coranet.uncertainty.wrongness import fit_wrongness
 
 FOLDS = "folds"

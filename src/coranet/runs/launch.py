@@ -33,8 +33,8 @@ from coranet.runs.machine.device import find_device
 from coranet.runs.machine.machine_load import use_threads
 from coranet.runs.opened_store import OnProgress, Say, open_store
 from coranet.runs.options import Options
+from coranet.runs.other_models import kept_teacher, read_teacher, voices_of
 from coranet.runs.run_plan import make_run
-from coranet.runs.teacher import kept_teacher, read_teacher, voices_of
 
 
 def train(

@@ -23,7 +23,7 @@ PresetName = Literal["auto", "quick", "paper", "acdc", "pancreas", "la", "releas
 class Shared:
     """What all runs of a comparison are told alike. None leaves the choice to the preset."""
 
-    preset: Annotated[PresetName | None, Flag(default="auto; to train without a GPU, quick")] = None
+    preset: Annotated[PresetName | None, Flag(default="auto; quick where `coranet train` finds no GPU")] = None
     """auto picks body, width, window and batch from data and device; quick does so on a coarser grid, for ten minutes; paper
     is the paper's setting, acdc the same with the paper's views for ACDC, pancreas the same with the paper's window and
     crops of CT, la the field's for the left atrium, released that of the paper's released code."""
