@@ -1,4 +1,4 @@
-"""Aleatoric uncertainty: logits with a learnt spread (Kendall & Gal, NIPS 2017, section 3), as in the paper's section IV-B.
+"""Aleatoric uncertainty: logits with a learnt spread (Kendall & Gal, NIPS 2017, section 3), as in the paper's section IV-D.
 
 Two heads give the mean f and the logarithm of the standard deviation σ of every logit. With T draws ε_t from N(0, 1),
 

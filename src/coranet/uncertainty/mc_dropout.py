@@ -1,4 +1,4 @@
-"""Monte Carlo dropout (Gal & Ghahramani, ICML 2016), as in the paper's section IV-B.
+"""Monte Carlo dropout (Gal & Ghahramani, ICML 2016), as in the paper's section IV-D.
 
     p = 1/T Σ_t softmax f(x; dropped channels ξ_t),   certain where max_k p_k > threshold
 

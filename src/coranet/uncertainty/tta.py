@@ -1,4 +1,4 @@
-"""Test-time augmentation (Wang et al., Neurocomputing 2019), with the views of the paper's section IV-B.
+"""Test-time augmentation (Wang et al., Neurocomputing 2019), with the views of the paper's section IV-D.
 
     p = 1/T Σ_t v_t⁻¹(f(v_t(x))),   certain where max_k p_k > threshold
 

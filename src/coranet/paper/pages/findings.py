@@ -51,6 +51,8 @@ def _sunnybrook(runs: Path) -> dict[str, str]:
         "steps": made.steps,
         "patients": str(patients),
         "ahead": ", ".join(name for name, line in compared.items() if line.ahead and line.ahead.low > 0) or "none",
+        "behind": ", ".join(name for name, line in compared.items() if line.ahead and line.ahead.high < 0) or "none",
+        "half": _lead(_lines(runs, "table2")["U-Net"], of_ours=True),
     }
 
 
@@ -58,7 +60,12 @@ def _costs(runs: Path) -> dict[str, str]:
     half, fifth = (_lines(runs, "table8", block) for block in TABLES["table8"].blocks)
     free = "α = 1 (*)"
     seeds = seeds_in_words(min(len(lines[free].runs) for lines in (half, fifth)))
-    return {"costs_half": _lead(half[free]), "costs_fifth": _lead(fifth[free]), "cost_seeds": seeds}
+    return {
+        "costs_half": _lead(half[free]),
+        "costs_two": _lead(half["α = 2"]),
+        "costs_fifth": _lead(fifth[free]),
+        "cost_seeds": seeds,
+    }
 
 
 def _real(runs: Path) -> dict[str, str]:
@@ -69,6 +76,7 @@ def _real(runs: Path) -> dict[str, str]:
     return {
         "hearts": _lead(hearts["Supervised"], of_ours=True),
         "heart_steps": origins_of(hearts[HEART_OURS].runs).steps,
+        "heart_updates": f"{_updates(hearts[HEART_OURS]) / _updates(hearts['Supervised']):.1f}",
         "text": _dice(hearts["Ours"]),
         "heart_seeds": seeds_in_words(len(hearts[HEART_OURS].runs)),
         "text_seeds": seeds_in_words(len(hearts["Ours"].runs)),
@@ -76,6 +84,7 @@ def _real(runs: Path) -> dict[str, str]:
         "volumes_paper": f"{printed.TABLE5_VNET['Ours']['dsc'] - printed.TABLE5_VNET['V-Net']['dsc']:+.1f}",
         "volumes": _dice(volumes["Ours"]),
         "volumes_supervised": _dice(volumes["V-Net"]),
+        "volume_lead": _lead(volumes["V-Net"], of_ours=True),
         "volume_seeds": seeds_in_words(len(volumes["Ours"].runs)),
         "lost": f"{sum(dice < 0.5 for dice in scans)} of {len(scans)}",
         "volume_steps": origins_of(volumes["Ours"].runs).steps,
@@ -83,12 +92,16 @@ def _real(runs: Path) -> dict[str, str]:
 
 
 def _regions(runs: Path) -> dict[str, str]:
-    last = read_json(runs / "paper/sunnybrook-1to1/coranet-seed0/held.json")["looks"][-1]
+    looks = read_json(runs / "paper/sunnybrook-1to1/coranet-seed0/held.json")["looks"]
+    first, last = looks[0], looks[-1]
     trained = next(sheet for sheet in read_masks(runs / "paper") if "trained" in sheet.title)
     ahead = {row["mask"]: next(value for name, value in row.items() if "ahead" in name) for row in trained.rows}
     return {
+        "held_first": f"{100 * first['held']:.0f}",
+        "softmax_first": f"{100 * first['softmax']:.0f}",
         "held": f"{100 * last['held']:.0f}",
         "softmax": f"{100 * last['softmax']:.0f}",
+        "least": ahead["least confident"].rpartition(", p")[0],
         **{name: ahead[name].rpartition(", p")[0] for name in ("oracle", "random")},
         "mask_seeds": seeds_in_words(min(int(row["seeds"]) for row in trained.rows)),
         "tta_seeds": seeds_in_words(len(_lines(runs, "table6")["Test augmentation"].runs)),
@@ -120,6 +133,11 @@ def _lead(line: TableLine, *, of_ours: bool = False) -> str:
     if of_ours:
         one = replace(one, difference=-one.difference, low=-one.high, high=-one.low)
     return in_points(one)
+
+
+def _updates(line: TableLine) -> int:
+    (run,) = read_runs({"": line.runs[0]})
+    return int(run.log[-1]["updates"])
 
 
 def _dice(line: TableLine) -> str:
