@@ -64,6 +64,6 @@ def write_cases(root, names, geometry=None, shape=SHAPE):
 
 def workshop_of(root, run="run"):
     corrections = CorrectionsFolder(root=root / "out", run=root / run, channels=["MR"], classes=CLASSES)
-    corrections.begin()
     cases = {case.name: case for case in scan_cases(root / "scans", 1)}
+    corrections.begin(cases)
     return Workshop(cases=cases, predictions=root / "predictions", corrections=corrections)

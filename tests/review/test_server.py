@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from coranet.data.datasets.corrections import read_corrections
 from coranet.data.readers import nifti
+from coranet.errors import InputError
 from coranet.evaluation.quality import CASES
 from coranet.review.entrance import Entrance
 from coranet.review.retraining import Retraining
@@ -201,6 +202,65 @@ def test_a_label_that_someone_put_on_another_grid_is_not_shown(desk):
     answer = desk.browser.get("/api/case/a/label.bin")
     assert answer.status_code == 422
     assert "does not lie on the grid of its scan any more" in answer.json()["error"]
+
+
+def test_a_label_in_another_format_is_shown_and_kept_when_another_is_saved(desk):
+    """Drawn elsewhere and put there by hand: it is no prediction, and nothing of it is lost."""
+    drawn = maps()[3]
+    nifti.write(desk.root / "out/labelsTr/a.nii", drawn, geometry_of())
+    assert desk.open()["saved"]
+    sent = np.frombuffer(desk.browser.get("/api/case/a/label.bin").content, np.uint8)
+    assert np.array_equal(sent.reshape(drawn.shape, order="F"), drawn)
+    assert desk.save(maps()[1]).status_code == 200
+    (file,) = (correction.label for correction in read_corrections(desk.root / "out").values())
+    assert file.name == "a.nii.gz"
+    (kept,) = (desk.root / "out/labelsTr").glob("*.before")
+    nifti_file = kept.rename(desk.root / "kept.nii")
+    assert np.array_equal(nifti.read(nifti_file).array, drawn)
+
+
+def test_a_label_that_is_drawn_in_part_is_not_opened(desk):
+    label = maps()[3]
+    label[0] = 7
+    nifti.write(desk.root / "out/labelsTr/a.nii.gz", label, geometry_of())
+    content = {"labels": {"background": 0, "left": 1, "right": 2, "ignore": 7}}
+    (desk.root / "out/dataset.json").write_text(json.dumps(content))
+    answer = desk.browser.get("/api/case/a/label.bin")
+    assert answer.status_code == 422
+    assert "is drawn in part, and a label is saved whole here" in answer.json()["error"]
+    assert desk.save(maps()[1], "b").status_code == 200
+
+
+def test_corrections_of_other_scans_of_these_names_are_refused(desk):
+    desk.save(maps()[3])
+    note = desk.root / "out/labelsTr/a.json"
+    content = json.loads(note.read_text())
+    moved = (desk.root / "scans/a.nii.gz").rename(desk.root / "moved.nii.gz")
+    nifti.write(desk.root / "scans/a.nii.gz", maps(5)[0], geometry_of())
+    with pytest.raises(
+        InputError, match=r"a\.nii\.gz: was drawn on another scan than .*scans/a\.nii\.gz: on one that lay"
+    ):
+        workshop_of(desk.root)  # where the first one lay is another now
+    content["images"][0]["path"] = str(moved)
+    note.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"on one that lay at .*moved\.nii\.gz"):
+        workshop_of(desk.root)
+    (desk.root / "scans/a.nii.gz").write_bytes(moved.read_bytes())
+    workshop_of(desk.root)  # a copy
+
+
+def test_classes_that_mean_something_else_are_never_written_over(desk):
+    desk.save(maps()[3])
+    described = desk.root / "out/dataset.json"
+    described.write_text(json.dumps({"labels": {"background": 0, "right": 1, "left": 2}}))
+    with pytest.raises(InputError, match=r"does not number classes as the run does, and labels lie beside it"):
+        workshop_of(desk.root)
+    assert json.loads(described.read_text())["labels"]["right"] == 1
+    described.write_text(
+        json.dumps({"labels": {"background": 0, "left": 1, "ignore": 9}})
+    )  # a class more is none other
+    workshop_of(desk.root)
+    assert json.loads(described.read_text())["labels"] == {"background": 0, "left": 1, "ignore": 9, "right": 2}
 
 
 def test_what_an_earlier_version_kept_of_a_case_is_made_anew(desk, monkeypatch):

@@ -15,10 +15,13 @@ from coranet.data.splits.by_patient import Split
 from coranet.engine.prediction.trained import Trained
 from coranet.engine.run import Run
 from coranet.errors import InputError
+from coranet.runs.corrected import trained_on
 from coranet.runs.gain import GAIN
 from coranet.runs.launch import train
 from coranet.runs.options import Options
 from coranet.runs.run_plan import make_run
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -88,7 +91,7 @@ def test_the_label_is_the_corrected_one(scans, cache, corrections):
 
 def in_part(folder, free, ignore):
     """A correction of which one half was left open."""
-    names = {"background": 0, "organ": 1, "ignore": ignore}
+    names = {"background": 0, "RV": 1, "ignore": ignore}
     content = {"channel_names": {"0": "MR"}, "labels": names, "file_ending": ".nii.gz"}
     (folder / "dataset.json").write_text(json.dumps(content))
     file = folder / "labelsTr" / f"{free}.nii.gz"
@@ -139,6 +142,113 @@ def test_what_was_set_aside_is_no_label(scans, cache, corrections):
     assert free not in read_corrections(folder)
     run, _ = make_run(scans, Options(labels=folder, cache=cache, dims=2, val=0), torch.device("cpu"))
     assert free in run.split.unlabelled
+
+
+def test_a_label_drawn_on_another_scan_of_the_name_is_refused(scans, cache, corrections, tmp_path):
+    """Two batches of patients that are numbered alike: nobody gets another one's label. A copy is the same scan."""
+    folder, free, _ = corrections
+    case = next(case for case in read_folder(scans).cases if case.name == free)
+    scan, copy, packed = case.images[0].read(), tmp_path / "copy.nii.gz", tmp_path / "plain.nii"
+    copy.write_bytes(case.images[0].path.read_bytes())
+    nifti.write(packed, scan.array, scan.geometry)
+    note = folder / f"labelsTr/{free}.json"
+    for image in (copy, packed, tmp_path / "gone.nii.gz"):
+        images = [{"path": str(image), "reader": "nifti", "inside": []}]
+        note.write_text(json.dumps({"status": "corrected", "images": images}))
+        assert free in make_run(scans, Options(labels=folder, cache=cache, dims=2, val=0), CPU)[0].split.labelled
+    nifti.write(copy, scan.array[::-1], scan.geometry)
+    images = [{"path": str(copy), "reader": "nifti", "inside": []}]
+    note.write_text(json.dumps({"status": "corrected", "images": images}))
+    with pytest.raises(
+        InputError, match=rf"{free}\.nii\.gz: was drawn on another scan than .*: on one that lay at .*copy"
+    ):
+        make_run(scans, Options(labels=folder, cache=cache, dims=2, val=0), CPU)
+
+
+def test_classes_that_are_numbered_otherwise_are_refused(scans, cache, corrections):
+    folder, _, _ = corrections
+    (folder / "dataset.json").write_text(json.dumps({"labels": {"background": 0, "LV": 1, "MYO": 2, "RV": 3}}))
+    with pytest.raises(InputError, match=r"dataset\.json: names 1 LV, where .* names it RV"):
+        make_run(scans, Options(labels=folder, cache=cache, dims=2, val=0), CPU)
+
+
+def test_a_second_round_keeps_the_labels_of_the_first(scans, cache, finished, corrections, tmp_path):
+    """Also where it has a folder of its own; and a run stays what it is while others are reviewed."""
+    first, free, tested = corrections
+    shared = {"init": finished, "cache": cache, "device": "cpu", "steps": 2}
+    one = train(scans, tmp_path / "one", Options(labels=first, **shared))
+    taught = make_run(scans, Options(labels=first, cache=cache, dims=2, val=0), CPU)[1].label(free)
+    second = tmp_path / "second/labelsTr"
+    second.mkdir(parents=True)
+    case = next(case for case in read_folder(scans).cases if case.name == tested)
+    drawn = case.images[0].read()
+    nifti.write(second / f"{tested}.nii.gz", np.ones(drawn.array.shape, np.uint8), drawn.geometry)
+    said = []
+    two = train(scans, tmp_path / "two", Options(labels=second.parent, **{**shared, "init": one}), say=said.append)
+    run, store = make_run(scans, Options(labels=second.parent, **{**shared, "init": one}), CPU)
+    assert set(run.split.labelled) == set(Run.read(one).split.labelled)
+    assert (store.label(free) == taught).all()
+    assert store.label(tested).mean() > 0.5
+    assert "3 corrected cases count as labelled: 5 labelled cases in all." in said
+    # Reviewing goes on, and both runs are what they were.
+    nifti.write(first / f"labelsTr/{free}.nii.gz", np.ones(drawn.array.shape, np.uint8), drawn.geometry)
+    nifti.write(second / "later.nii.gz", np.ones(drawn.array.shape, np.uint8), drawn.geometry)
+    assert set(trained_on(Run.read(two), still=False)) == {free, tested, "stranger"}
+    with pytest.raises(InputError, match=rf"{free}\.nii\.gz: was changed since the run was trained on it"):
+        train(scans, two, Options(init=one, labels=second.parent, cache=cache, device="cpu"), resume=True)
+    (first / f"labelsTr/{free}.json").write_text('{"status": "set aside"}')
+    with pytest.raises(InputError, match=rf"{free}\.nii\.gz: is gone, or was set aside"):
+        make_run(scans, Options(labels=second.parent, **{**shared, "init": one}), CPU)
+
+
+def test_a_run_goes_on_while_more_is_reviewed(scans, cache, finished, corrections, tmp_path):
+    folder, free, _ = corrections
+    options = Options(init=finished, labels=folder, cache=cache, device="cpu", steps=2)
+    out = train(scans, tmp_path / "on", options)
+    other = next(case for case in read_folder(scans).cases if case.label is None and case.name != free)
+    scan = other.images[0].read()
+    nifti.write(folder / f"labelsTr/{other.name}.nii.gz", np.ones(scan.array.shape, np.uint8), scan.geometry)
+    train(scans, out, Options(init=finished, labels=folder, cache=cache, device="cpu"), resume=True)
+    assert other.name in make_run(scans, options, CPU)[0].split.labelled
+
+
+def test_what_is_not_taken_is_said(scans, cache, finished, tmp_path):
+    (watched,) = Run.read(finished).split.val
+    folder, said = tmp_path / "corrections/labelsTr", []
+    folder.mkdir(parents=True)
+    cases = {case.name: case for case in read_folder(scans).cases}
+    free = next(name for name, case in cases.items() if case.label is None)
+    for name in (watched, free):
+        scan = cases[name].images[0].read()
+        nifti.write(folder / f"{name}.nii.gz", np.ones(scan.array.shape, np.uint8), scan.geometry)
+    make_run(scans, Options(init=finished, labels=folder.parent, cache=cache), CPU, say=said.append)
+    assert any(line.startswith("1 corrected cases count as labelled") for line in said)
+    assert f"Validation cases, or of their patients, stay what they are: {watched}." in said
+
+
+def write_nrrd(path, array, geometry):
+    """As 3D Slicer leaves it."""
+    affine = np.array(geometry.affine)
+    axes = " ".join("(" + ",".join(f"{number:.9g}" for number in affine[:3, axis]) + ")" for axis in range(3))
+    origin = ",".join(f"{number:.9g}" for number in affine[:3, 3])
+    sizes = " ".join(map(str, array.shape))
+    lines = f"sizes: {sizes}\nspace: right-anterior-superior\nspace directions: {axes}\nspace origin: ({origin})"
+    header = f"NRRD0004\ntype: uint8\ndimension: 3\n{lines}\nencoding: raw\n\n"
+    path.write_bytes(header.encode() + array.astype(np.uint8).tobytes(order="F"))
+
+
+def test_a_label_of_any_format_counts_and_two_of_one_case_are_refused(scans, corrections, cache):
+    folder, free, _ = corrections
+    place = folder / f"labelsTr/{free}.nii.gz"
+    label = nifti.read(place)
+    place.unlink()
+    write_nrrd(place.with_name(f"{free}.nrrd"), label.array.astype(np.uint8), label.geometry)
+    assert set(read_corrections(folder)) >= {free, "stranger"}
+    _, store = make_run(scans, Options(labels=folder, cache=cache, dims=2, val=0), CPU)
+    assert np.mean(store.label(free)) == pytest.approx(0.25, abs=0.03)
+    nifti.write(place, label.array, label.geometry)
+    with pytest.raises(InputError, match=r"is a label of the same case as .* Keep one of the two"):
+        read_corrections(folder)
 
 
 def test_a_label_without_a_note_is_taken_packed_or_not(corrections):

@@ -49,7 +49,7 @@ def class_map(volume: Volume, classes: Classes, ignore: int | None = None) -> ND
     """
     array = label_values(volume)
     if unknown := sorted(_values(array) - classes.keys() - {0, ignore}):
-        known = ", ".join(f"{value} {name}" for value, name in sorted(classes.items()))
+        known = ", ".join(f"{value} {name}" for value, name in sorted(classes.items()) if value)
         message = f"has values that are no class: {', '.join(map(str, unknown))}"
         assert volume.path is not None
         raise FileError(volume.path, message, f"Classes are 0 background, {known}; correct the file or dataset.json")

@@ -13,8 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coranet.data.datasets.corrections import Status, labels_folder, note_of, read_note
-from coranet.data.datasets.description import read_dataset_json
+from coranet.data.datasets.corrections import (
+    Status,
+    check_scan,
+    images_of,
+    label_file,
+    label_files,
+    labels_folder,
+    marks_of,
+    note_of,
+    read_note,
+)
+from coranet.data.datasets.description import read_dataset_json, read_ignore
+from coranet.data.datasets.folder import Case
+from coranet.data.problem import FileError
 from coranet.data.readers import Source, nifti
 from coranet.files import make_folder, write_atomically
 from coranet.geometry import Geometry
@@ -32,23 +44,46 @@ class CorrectionsFolder:
     channels: Sequence[str]
     classes: Mapping[int, str]
 
-    def begin(self) -> None:
-        """Make it a dataset in nnU-Net's layout. One that has these classes already is left as it is."""
+    def begin(self, cases: Mapping[str, Case]) -> None:
+        """Make it a dataset in nnU-Net's layout. One that has these classes already is left as it is.
+
+        Raises:
+            InputError: labels are there that number classes otherwise, or that were drawn on other scans of these names.
+        """
         make_folder(labels_folder(self.root))
         labels = {name: value for value, name in self.classes.items()}
         described = self.root / "dataset.json"
         there = read_dataset_json(described).get("labels") if described.exists() else None
-        if isinstance(there, dict) and labels.items() <= there.items():
+        files = label_files(self.root)
+        for name in files.keys() & cases.keys():
+            note = read_note(self.root, name)
+            check_scan(files[name], images_of(note, files[name]), marks_of(note), cases[name])
+        there = there if isinstance(there, dict) else {}
+        if labels.items() <= there.items():
             return
+        both = {**there, **labels}
+        if files and (there.items() - both.items() or len(set(both.values())) < len(both)):
+            said = ", ".join(f"{value} {name}" for name, value in labels.items())
+            message = "does not number classes as the run does, and labels lie beside it"
+            raise FileError(described, message, f"Number them as the run ({said}), or choose another --out")
         content = {
             "channel_names": {str(number): name for number, name in enumerate(self.channels)},
-            "labels": labels,
+            "labels": both if files else labels,
             "file_ending": ".nii.gz",
         }
         write_atomically(described, _text(content))
 
+    @property
+    def ignore(self) -> int | None:
+        """The value of voxels that nobody drew, where the folder names one."""
+        described = self.root / "dataset.json"
+        return read_ignore(described, read_dataset_json(described)) if described.exists() else None
+
     def label(self, case: str) -> Path:
-        """The file of a case's label."""
+        """The file of a case's label: the one that is there, or the one that will be."""
+        return label_file(self.root, case) or self._saved(case)
+
+    def _saved(self, case: str) -> Path:
         return labels_folder(self.root) / f"{case}.nii.gz"
 
     def note(self, case: str) -> dict[str, Any]:
@@ -61,8 +96,14 @@ class CorrectionsFolder:
         return sha256(b"|".join(parts)).hexdigest()[:16]
 
     def save(self, case: str, label: Map, geometry: Geometry, note: Mapping[str, Any], *, flat: bool = False) -> None:
-        """Write a label and then its note: whoever is stopped in between keeps a whole label."""
-        nifti.write(self.label(case), label, geometry, flat=flat)
+        """Write a label and then its note: whoever is stopped in between keeps a whole label.
+
+        A label that a person had put there in another format is kept beside it as <file>.before.
+        """
+        there = label_file(self.root, case)
+        if there and there != self._saved(case):
+            there.replace(there.with_name(f"{there.name}.before"))
+        nifti.write(self._saved(case), label, geometry, flat=flat)
         self.write_note(case, note)
 
     def write_note(self, case: str, note: Mapping[str, Any]) -> None:

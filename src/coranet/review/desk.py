@@ -92,10 +92,11 @@ def _workshop(request: ReviewRequest, run: Run) -> Workshop:
         channels=[str(number) for number in range(run.data.channels)],
         classes={int(value): name for value, name in run.data.classes.items()},
     )
-    corrections.begin()
+    named = {case.name: case for case in cases}
+    corrections.begin(named)
     make_folder(predictions)
     return Workshop(
-        cases={case.name: case for case in cases},
+        cases=named,
         predictions=predictions,
         corrections=corrections,
         maker=None if request.predictions else lambda: _maker(request, predictions),

@@ -196,6 +196,9 @@ class ReviewServer:
             return voxels_of(files.prediction())
         if difference := mismatch(volume.geometry, self.workshop.ready[name].geometry):
             raise HTTPException(422, f"{saved} does not lie on the grid of its scan any more: {difference}.")
+        if (ignore := self.workshop.corrections.ignore) is not None and (volume.array == ignore).any():
+            what = "is drawn in part, and a label is saved whole here"
+            raise HTTPException(422, f"{saved} {what}. Draw on in the program it was made with, or set it aside.")
         return voxels_of(class_map(volume, files.classes))
 
     def _others(self, name: str, ticket: str) -> int:

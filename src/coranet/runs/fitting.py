@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from coranet.data.datasets.corrections import read_corrections
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.store import Store
 from coranet.engine.codec import decode
@@ -24,6 +23,7 @@ from coranet.errors import InputError, some
 from coranet.locks import owned
 from coranet.metrics import Summary, by_patient, mean_of_present, summarise
 from coranet.metrics.expectation import Judged, fit_dice
+from coranet.runs.corrected import trained_on
 from coranet.runs.held_out import HeldOut, deal, look_at, train_fold
 from coranet.runs.machine.device import find_device
 from coranet.runs.machine.machine_load import use_threads
@@ -138,13 +138,12 @@ def _open(asked: Calibrate, run: Run, on_progress: OnProgress) -> tuple[Store, d
             f"{data}: the scans of {asked.run} are not there any more. Name their folder: coranet calibrate RUN DATA."
         )
     settings: Preparation = decode(Preparation, run.data.preparation, "preparation")
-    labels = run.made_with.get("labels")
     store, patients = open_store(
         data,
         lambda extents, channels: settings,
         run.split,
         asked.cache,
-        corrections=read_corrections(Path(labels)) if labels else {},
+        corrections=trained_on(run),
         on_progress=on_progress,
     )
     if store.fingerprint != run.data.fingerprint:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coranet.data.datasets.corrections import read_corrections
 from coranet.data.prepare.other_labels import OtherLabels
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.store import Store
@@ -27,6 +26,7 @@ from coranet.files import write_atomically
 from coranet.locks import owned
 from coranet.methods import OwnFile, own_name
 from coranet.runs.admission import check_free, check_processes, check_same
+from coranet.runs.corrected import trained_on
 from coranet.runs.fitting import fit_on_validation
 from coranet.runs.gain import write_gain
 from coranet.runs.machine.device import find_device
@@ -104,8 +104,8 @@ class Launch:
             return
         if begun_at < run.train.steps or not (out / FITTED).exists():  # what is finished may have a better fit by now
             fit_on_validation(run, store, trainer.setup.predictor(), device, out)
-        if labels := run.made_with.get("labels"):
-            write_gain(run, store, out, device, read_corrections(Path(labels)), self.say)
+        if corrected := trained_on(run, still=False):
+            write_gain(run, store, out, device, corrected, self.say)
 
     def _resumed(self) -> tuple[Trainer, Store]:
         """The run in the folder, at its newest state."""
@@ -121,14 +121,14 @@ class Launch:
 
     def _store_of(self, run: Run) -> Store:
         settings = decode(Preparation, run.data.preparation, "preparation")
-        labels = run.made_with.get("labels")
+        corrections = trained_on(run)
         with self.group.in_turn():
             store, _ = open_store(
                 self.data,
                 lambda extents, channels: settings,
                 run.split,
                 self.options.cache,
-                corrections=read_corrections(Path(labels)) if labels else {},
+                corrections=corrections,
                 max_gb=self.options.max_gb,
                 on_progress=self.on_progress,
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from coranet.data.datasets.corrections import Correction, read_corrections
+from coranet.data.datasets.corrections import Correction
 from coranet.data.prepare.extents import Extents
 from coranet.data.prepare.preparation import Preparation
 from coranet.data.splits.by_patient import Split, split_by_labels
@@ -29,6 +29,7 @@ from coranet.runs.admission import (
     first_labels,
     minutes_asked,
 )
+from coranet.runs.corrected import asked_corrections, marks_of
 from coranet.runs.inheritance import Heritage
 from coranet.runs.opened_store import OnProgress, Say, open_store
 from coranet.runs.options import Options, PresetName
@@ -104,7 +105,7 @@ class RunPlan:
         options, heritage, _ = self.options, self.heritage, self.method  # a wrong method is refused first
         wanted = dims_asked(options, self.preset)
         split = Split.read(options.split) if options.split else None
-        corrections = read_corrections(options.labels) if options.labels else {}
+        corrections = self.corrections
         if split is None and heritage and corrections:
             split = heritage.run.split
         store, patients = open_store(
@@ -125,6 +126,11 @@ class RunPlan:
         if dims == 3:
             check_volumes(store, split)
         return store, split, dims
+
+    @cached_property
+    def corrections(self) -> dict[str, Correction]:
+        """Labels by persons that it trains on."""
+        return asked_corrections(self.options.labels, self.heritage.run if self.heritage else None)
 
     def _preparation(self, dims: int | None) -> Callable[[Extents, Sequence[str]], Preparation]:
         inherited = self.heritage.preparation if self.heritage else None
@@ -165,7 +171,7 @@ class RunPlan:
         run = replace(
             run,
             seed=options.seed or 0,
-            made_with={**run.made_with, **self._made_with()},
+            made_with={**run.made_with, **self._made_with(), **marks_of(self.corrections)},
             train=replace(run.train, save_every=options.save_every, steps=steps),
         )
         if processes > 1:
@@ -242,7 +248,10 @@ def _with_corrected(
 ) -> Split:
     """The split with corrected cases among the labelled ones; what that costs is said."""
     found = split.with_labels(corrections, patients)
-    say(f"{len(corrections)} corrected cases count as labelled: {len(found.labelled)} labelled cases in all.")
+    taken = [case for case in corrections if case in found.labelled]
+    say(f"{len(taken)} corrected cases count as labelled: {len(found.labelled)} labelled cases in all.")
+    if passed := [case for case in corrections if case not in taken]:
+        say(f"Validation cases, or of their patients, stay what they are: {', '.join(passed)}.")
     if lost := [case for case in split.test if case not in found.test]:
         say(f"They were test cases, or are of their patients, and cannot be tested on any more: {', '.join(lost)}.")
     return found

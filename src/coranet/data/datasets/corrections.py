@@ -4,22 +4,23 @@
     labelsTr/<case>.json       whose scan it is, its status, and what was chosen or drawn
     dataset.json               classes, and the value `ignore` of voxels that nobody has decided
 
-A label without a note is taken as it is, so that labels which were made elsewhere can be put there too.
+A label without a note is taken as it is, so that labels which were made elsewhere can be put there too, in any format.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from glob import escape
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from coranet.data.datasets.description import read_dataset_json, read_ignore
+from coranet.data.datasets.description import IGNORE, numbered_labels, read_dataset_json, read_ignore
 from coranet.data.datasets.folder import Case, Dataset
-from coranet.data.datasets.names import patient_of, scans, stem
+from coranet.data.datasets.names import natural, patient_of, stem
+from coranet.data.listing import entries
 from coranet.data.problem import FileError
-from coranet.data.readers import Source, label_source
+from coranet.data.readers import READERS, Source, ending_of, label_source
+from coranet.data.same_scan import is_same_scan, mark_of
 from coranet.json_files import JsonError, read_object
 
 Status = Literal["to do", "accepted", "corrected", "set aside"]
@@ -36,13 +37,44 @@ class Correction:
     status: Status
     images: tuple[Source, ...]
     """Of the scan; empty where there is no note."""
+    marks: tuple[str | None, ...] = ()
+    """Of the files that it was drawn on, where they are known."""
     ignore: int | None = None
     """The value of voxels that nobody has decided, where there is one."""
+    classes: Mapping[int, str] = field(default_factory=dict)
+    """Names by value, where the folder says them."""
 
 
 def labels_folder(root: Path) -> Path:
     """Where labels and notes lie."""
     return root / "labelsTr"
+
+
+def label_files(root: Path) -> dict[str, Path]:
+    """The file of each label, whatever its format.
+
+    Raises:
+        FileError: two are of one case.
+    """
+    folder, found = labels_folder(root), dict[str, Path]()
+    there = entries(folder) if folder.is_dir() else []
+    for file in sorted((file for file in there if ending_of(file)), key=lambda file: natural(file.name)):
+        if (other := found.setdefault(stem(file), file)) != file:
+            raise FileError(file, f"is a label of the same case as {other.name}", "Keep one of the two")
+    return found
+
+
+def label_file(root: Path, case: str) -> Path | None:
+    """The file of one label, without a look at the others.
+
+    Raises:
+        FileError: there are two.
+    """
+    names = (f"{case}{ending}" for one in READERS.values() for ending in one.endings)
+    there = [file for name in names if (file := labels_folder(root) / name).exists()]
+    if len(there) > 1:
+        raise FileError(there[1], f"is a label of the same case as {there[0].name}", "Keep one of the two")
+    return there[0] if there else None
 
 
 def read_note(root: Path, case: str) -> dict[str, Any]:
@@ -53,8 +85,7 @@ def read_note(root: Path, case: str) -> dict[str, Any]:
     """
     file = labels_folder(root) / f"{case}.json"
     if not file.exists():
-        files = labels_folder(root).glob(f"{escape(case)}.*")
-        return {"status": "corrected" if any(stem(one) == case for one in files) else "to do"}
+        return {"status": "corrected" if label_file(root, case) else "to do"}
     note = read_object(file, _REMEDY)
     if note.get("status") not in get_args(Status):
         raise JsonError(file, f"has no status that is one of {', '.join(get_args(Status))}", _REMEDY)
@@ -69,11 +100,14 @@ def read_corrections(root: Path) -> dict[str, Correction]:
     """
     described = root / "dataset.json"
     ignore = read_ignore(described, read_dataset_json(described)) if described.exists() else None
-    found = {}
-    for file in scans(labels_folder(root)):
-        note = read_note(root, case := stem(file))
+    classes, found = named_classes(described), {}
+    for case, file in label_files(root).items():
+        note = read_note(root, case)
         if (status := note["status"]) in LABELLED:
-            found[case] = Correction(label=file, status=status, images=_images(note, file), ignore=ignore)
+            images, marks = images_of(note, file), marks_of(note)
+            found[case] = Correction(
+                label=file, status=status, images=images, marks=marks, ignore=ignore, classes=classes
+            )
     if not found:
         remedy = "Accept or correct a case in coranet review first, or put labels there as <case>.nii.gz"
         raise FileError(labels_folder(root), "holds no label", remedy)
@@ -84,8 +118,8 @@ def with_corrections(dataset: Dataset, corrections: Mapping[str, Correction]) ->
     """A dataset with corrected labels in the place of its own, and with the scans that it did not have.
 
     Raises:
-        InputError: a label's scan is neither in the dataset nor noted, or what one of the two ignores means something else
-            to the other.
+        InputError: a label's scan is neither in the dataset nor noted, or is another scan than the dataset's of that name;
+            or a number means something else to one than to the other.
     """
     known = {case.name: case for case in dataset.cases}
     ignore = dataset.ignore
@@ -96,9 +130,41 @@ def with_corrections(dataset: Dataset, corrections: Mapping[str, Correction]) ->
         old = known.get(name) or Case(
             name=name, images=correction.images, label=None, part="Tr", patient=patient_of(name)
         )
+        check_scan(correction.label, correction.images, correction.marks, old)
+        _check_classes(dataset, correction)
         ignore = _agreed(dataset, correction, ignore)
         known[name] = replace(old, label=label_source(correction.label), part="Tr", ignore=ignore)
     return replace(dataset, cases=tuple(sorted(known.values(), key=lambda case: case.part)), ignore=ignore)
+
+
+def named_classes(described: Path) -> dict[int, str]:
+    """Names of classes by value, as the dataset.json beside labels says them; nothing where there is none."""
+    if not described.exists():
+        return {}
+    numbered = numbered_labels(described, read_dataset_json(described))
+    return {number: name for number, name in numbered if name.lower() != IGNORE}
+
+
+def check_scan(label: Path, noted: Sequence[Source], marks: Sequence[str | None], case: Case) -> None:
+    """Refuse a label that was drawn on another scan than that of its name: a patient would get another one's label.
+
+    Raises:
+        FileError: the noted scan is another.
+    """
+    for drawn_on, mark, image in zip(noted, marks, case.images, strict=False):
+        if not is_same_scan(drawn_on, mark, image):
+            message = f"was drawn on another scan than {image.path}: on one that lay at {drawn_on.path}"
+            remedy = "Give scans of different patients different names, and review the one that was meant again"
+            raise FileError(label, message, remedy)
+
+
+def _check_classes(dataset: Dataset, correction: Correction) -> None:
+    for number, name in correction.classes.items():
+        meant = dataset.classes.get(number, name)
+        if number and meant.lower() != name.lower():
+            file = correction.label.parents[1] / "dataset.json"
+            message = f"names {number} {name}, where {dataset.root} names it {meant}"
+            raise FileError(file, message, "Number classes alike in both, in the label files too")
 
 
 def _agreed(dataset: Dataset, correction: Correction, ignore: int | None) -> int | None:
@@ -116,10 +182,17 @@ def _agreed(dataset: Dataset, correction: Correction, ignore: int | None) -> int
 
 def note_of(image: Source) -> dict[str, Any]:
     """A scan's file as a note has it."""
-    return {"path": str(image.path.resolve()), "reader": image.reader, "inside": [list(pair) for pair in image.inside]}
+    inside = [list(pair) for pair in image.inside]
+    return {"path": str(image.path.resolve()), "reader": image.reader, "inside": inside, "mark": mark_of(image)}
 
 
-def _images(note: Mapping[str, Any], label: Path) -> tuple[Source, ...]:
+def marks_of(note: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """Of the files that a note names, once they are known to be named as notes do."""
+    return tuple(image.get("mark") for image in note.get("images", ()))
+
+
+def images_of(note: Mapping[str, Any], label: Path) -> tuple[Source, ...]:
+    """The scan that a note names; nothing where there is no note."""
     try:
         return tuple(
             Source(
