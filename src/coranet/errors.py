@@ -22,6 +22,10 @@ class InputError(ValueError):
         return brief(printable(super().__str__()), 800)
 
 
+class WriteError(InputError):
+    """A file cannot be written; what was there before is untouched. With more space or rights it can be."""
+
+
 class DivergenceError(InputError):
     """A term of the loss is no longer finite; the message names the step and the term."""
 

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from coranet.errors import InputError
+from coranet.errors import InputError, WriteError
 from coranet.processes import is_running, machine
 
 _PART = re.compile(r"\.(\d{1,9})-(?:([0-9a-f]{6})-)?.+\.part")
@@ -23,7 +23,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """A file is either as it was or as it should be, also when the disk is full or the power fails.
 
     Raises:
-        InputError: it cannot be written.
+        WriteError: it cannot be written.
     """
     beside = part_of(path)
     try:
@@ -33,7 +33,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
-        raise InputError(
+        raise WriteError(
             f"{path}: cannot be written ({error.strerror}). What was there before is untouched. "
             "Check that the folder exists, that you may write there and that the disk has space."
         ) from error

@@ -157,12 +157,18 @@ def test_a_folder_is_watched_until_someone_stops_it(capsys, finished, scans, tmp
     with (tmp_path / "p/cases.csv").open() as file:
         assert {line["case"] for line in csv.DictReader(file)} == {"phantom_007", "phantom_008"}
     assert "<h3>phantom_008</h3>" in (tmp_path / "p/cases.html").read_text()
-    # One that was predicted before is listed beside the next to come.
-    (tmp_path / "p/phantom_008.nii.gz").unlink()
+    # One that was predicted before is listed beside the next to come, also when its scan has been taken away since.
     (tmp_path / "p/cases.csv").unlink()
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    shutil.copy(scans / "imagesTr/phantom_003_0000.nii.gz", inbox)
+    (inbox / "torn_0000.nii.gz").write_bytes(b"no scan")
     looks.clear()
-    run(capsys, *words, "--settle", 2)
-    assert "phantom_007" in (tmp_path / "p/cases.csv").read_text()
+    code, _, err = run(capsys, "predict", finished, inbox, *words[3:], "--settle", 2, "--page")
+    with (tmp_path / "p/cases.csv").open() as file:
+        lines = {line["case"]: line["flags"] for line in csv.DictReader(file)}
+    assert set(lines) == {"phantom_003", "phantom_007", "phantom_008", "torn"}
+    assert "not predicted" in lines["torn"]
     code, _, err = run(capsys, *words, "--only", "val")
     assert code == 1
     assert "is for a folder of scans. Leave out --dataset" in err

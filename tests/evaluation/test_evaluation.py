@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from coranet.data.readers.nifti import write
 from coranet.errors import InputError
 from coranet.evaluation import Scores, evaluate, score_pair
+from coranet.evaluation.folders import class_maps
 from coranet.geometry import Geometry
 from coranet.metrics import METRICS, Metric, score, summarise
 
@@ -53,6 +54,18 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     scan(predictions / "c.nii.gz", cube(1, 3))
     (tmp_path / "dataset.json").write_text(json.dumps(DESCRIPTION))
     return predictions, labels
+
+
+def test_cases_that_are_named_like_maps_are_scored_where_they_have_a_label(folders: tuple[Path, Path]) -> None:
+    """Arms of a study, say; a map that its case has left behind is none."""
+    predictions, labels = folders
+    for name in ("P02_conservative", "P03_radical"):
+        scan(predictions / f"{name}.nii.gz", cube(1, 1))
+        scan(labels / f"{name}.nii.gz", cube(1, 1))
+    scan(predictions / "gone_score.nii.gz", cube(1, 1))
+    found = {row.case for row in evaluate(predictions, labels).rows}
+    assert found == {"a", "b", "c", "P02_conservative", "P03_radical"}
+    assert set(class_maps(predictions)) >= {"a", "b", "c", "P02_conservative", "P03_radical"}
 
 
 def test_evaluate_folders(folders: tuple[Path, Path]) -> None:

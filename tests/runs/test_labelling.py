@@ -7,6 +7,10 @@ import shutil
 import pytest
 
 from coranet.cli import main
+from coranet.data.datasets.folder import scan_cases
+from coranet.engine.prediction.scan_list import list_scans
+from coranet.evaluation.quality import ALL, Quality
+from coranet.runs.labelling import Choice
 
 
 def run(capsys, *words):
@@ -92,6 +96,20 @@ def test_of_a_dataset_the_unlabelled_training_scans_come(capsys, finished, scans
     assert {f"{case}.nii.gz" for case in chosen} < {file.name for file in (tmp_path / "p").iterdir()}
     code, _, err = run(capsys, "next", finished, scans, "--out", listed, *device)
     assert (code, "ends in .csv" in err) == (1, True)
+
+
+def test_all_channels_of_a_chosen_scan_are_listed_where_they_lie(tmp_path):
+    """A list has no folder beside it to look in; and a link keeps the name of its case."""
+    for channel in (0, 1):
+        (tmp_path / f"archive{channel}.nii.gz").write_bytes(b"")
+        (tmp_path / f"a_{channel:04d}.nii.gz").symlink_to(tmp_path / f"archive{channel}.nii.gz")
+    (case,) = scan_cases(tmp_path / "a_0000.nii.gz", 2)
+    chosen = Choice(cases=(Quality(case="a", class_name=ALL),), reasons={"a": "usual"}, scans={"a": case}, broken={})
+    chosen.write(tmp_path / "next.csv")
+    assert (tmp_path / "next.txt").read_text().split() == [
+        str(tmp_path / f"a_{channel:04d}.nii.gz") for channel in (0, 1)
+    ]
+    assert [case.name for case in list_scans(tmp_path / "next.txt", tmp_path / "out", 2)] == ["a"]
 
 
 def test_labelled_scans_that_are_gone_are_said_to_be(capsys, finished, pool, scans, tmp_path):

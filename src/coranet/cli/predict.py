@@ -244,25 +244,27 @@ class PredictVerb:
             raise InputError(f"{self.out}: holds the scans themselves. Write predictions to another folder.")
         with owned(self.out), CaseJournal(self.out, identity).opened("all") as journal:
             files = self._files(trained, journal)
-            found: dict[str, CaseFacts] = {}
+            found = files.kept()
             cases: dict[str, Case] = {}
 
             def is_done(case: Case) -> bool:
-                cases[case.name], facts = case, files.finished(case)
-                found.update({case.name: facts} if facts else {})
-                return facts is not None
+                cases[case.name] = case
+                return files.finished(case) is not None
 
             def predict(case: Case) -> None:
                 found.update(trained.predict_cases([case], files, self.probabilities))
 
             arrivals = Arrivals(folder, trained.run.data.channels, is_done, predict, say)
             say(f"Watching {folder}. Ctrl-C ends it.")
+            listed: set[str] = set()
             while True:
                 if done := arrivals.look():
                     say(f"Predicted {', '.join(done)}: {self.out}")
-                    judge_predictions(trained, found, self.out)
+                before, listed = listed, {*found, *arrivals.refused}
+                if found and (done or listed != before):
+                    judge_predictions(trained, found, self.out, arrivals.refused)
                     if self.page:
-                        self._write_page([cases[name] for name in found], trained.classes)
+                        self._write_page([cases[name] for name in found if name in cases], trained.classes)
                 sleep(self.settle)
 
     def _writers(self, classes: Mapping[int, str]) -> list[LabelWriter]:

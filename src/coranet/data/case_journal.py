@@ -77,11 +77,17 @@ class CaseJournal:
             rows[case.name] = row
         return rows
 
+    def kept(self) -> Rows:
+        """What is said of all cases whose results are there as they were made, wherever their scans are by now."""
+        mine = {case: line for case, line in self.done.items() if line.get("what") == self.what and line["files"]}
+        return {case: line["row"] for case, line in mine.items() if _unchanged(self.folder, line["files"])}
+
     def add(self, case: Case, row: Row, files: Sequence[Path]) -> None:
         """A case is finished, and these are its results; once this returns, it will not be done again."""
         if self.file is None:
             self.file = _appended(self.folder / JOURNALS / f"{self.share}.txt")
-        line = {"case": case.name, "key": self.key(case), "files": _seen(self.folder, files), "row": row}
+        seen = _seen(self.folder, files)
+        line = {"case": case.name, "what": self.what, "key": self.key(case), "files": seen, "row": row}
         self.file.write(json.dumps(line).encode() + b"\n")
         self.file.flush()
         self.done[case.name] = line

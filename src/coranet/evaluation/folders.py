@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from coranet.data.datasets.names import scans, stem
+from coranet.data.datasets.names import MAPS, map_of, scans, stem
 from coranet.data.grid import mismatch
 from coranet.data.problem import FileError
 from coranet.data.readers import label_source
@@ -18,8 +18,7 @@ from coranet.evaluation.rows import Classes, Row, score_pair, score_slices
 from coranet.evaluation.scores import Scores
 from coranet.geometry import Geometry
 
-_OUR_MAPS = ("_uncertain", "_score", "_probabilities", "_conservative", "_radical")
-"""How the names of maps end that `coranet predict` writes. They are passed over wherever they lie."""
+_OURS = tuple(f"_{name}" for name in MAPS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,15 +99,21 @@ def evaluate(predictions: Path, labels: Path, *, per_slice: bool = False) -> Sco
 def pair_up(predictions: Path, labels: Path) -> Pairs:
     """Find each prediction's label by its name, or set one file beside another.
 
-    A file `<case>_<anything>` beside a prediction `<case>` is a map of that case, unless it has a label of its own.
+    A file `<case>_<anything>` beside a prediction `<case>` is a map of that case, unless it has a label of its own. So is
+    one that is named like a map of ours, wherever it lies.
 
     Raises:
         InputError: nothing to score, a prediction has no label, or they number their classes otherwise.
     """
     predicted, labelled = _cases(predictions), _cases(labels)
+    labelled = {case: file for case, file in labelled.items() if not map_of(case, labelled)}
     if predictions.is_file() and labels.is_file():
         labelled = dict(zip(predicted, labelled.values(), strict=True))
-    predicted = {case: file for case, file in predicted.items() if case in labelled or not _is_map(case, predicted)}
+    predicted = {
+        case: file
+        for case, file in predicted.items()
+        if case in labelled or not (_is_map(case, predicted) or case.endswith(_OURS))
+    }
     _check_cases(predicted, labelled, predictions, labels)
     classes, ignore = declared_classes(predictions, labels) or (None, None)
     if classes is None:
@@ -134,7 +139,7 @@ def _cases(path: Path) -> dict[str, Path]:
         return {stem(path): path}
     cases: dict[str, Path] = {}
     for file in scans(path):
-        if not (name := stem(file)).endswith(_OUR_MAPS) and (other := cases.setdefault(name, file)) != file:
+        if (other := cases.setdefault(stem(file), file)) != file:
             raise FileError(file, f"is the same case as {other.name}", "Keep one of the two")
     return cases
 

@@ -66,7 +66,7 @@ class Choice:
             lines.writerow((rank, row.case, expected, "; ".join(row.flags), self.reasons[row.case]))
         lines.writerows(("", case, "", "", f"left out: {reason}") for case, reason in self.broken.items())
         write_atomically(file, text.getvalue().encode())
-        paths = [str(self.scans[row.case].images[0].path.resolve()) for row in self.cases]
+        paths = [str(image.path.absolute()) for row in self.cases for image in self.scans[row.case].images]
         write_atomically(file.with_suffix(LIST), "".join(f"{path}\n" for path in paths).encode())
 
 

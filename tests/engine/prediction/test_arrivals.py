@@ -8,6 +8,7 @@ import pytest
 
 import coranet
 from coranet.engine.prediction.arrivals import Arrivals
+from coranet.errors import WriteError
 from tests import dicoms
 
 
@@ -53,6 +54,32 @@ def test_a_broken_scan_is_named_once_and_tried_again_when_it_changes(watching, s
     assert len(said) == 1
     shutil.copy(scan, folder / "a_0000.nii.gz")
     assert [watch.look(), watch.look()] == [[], ["a"]]
+
+
+def test_a_full_disk_is_no_fault_of_a_scan(watching, scans):
+    watch, folder, out, said = watching
+    full, predict = [True], watch.predict
+
+    def on_a_disk(case):
+        if full:
+            raise WriteError(f"{out}: cannot be written (No space left on device).")
+        predict(case)
+
+    watch = Arrivals(folder, 1, is_done=watch.is_done, predict=on_a_disk, say=said.append)
+    shutil.copy(scans / "imagesTs/phantom_007_0000.nii.gz", folder / "a_0000.nii.gz")
+    assert [watch.look(), watch.look(), watch.look()] == [[], [], []]
+    assert len(said) == 1
+    assert "No space left" in said[0]
+    full.clear()
+    assert watch.look() == ["a"]
+
+
+def test_a_scan_that_is_named_like_a_map_of_another_is_not_predicted(watching, scans):
+    watch, folder, _, said = watching
+    for name in ("p", "p_score"):
+        shutil.copy(scans / "imagesTs/phantom_007_0000.nii.gz", folder / f"{name}_0000.nii.gz")
+    assert [watch.look(), watch.look(), watch.look()] == [[], ["p"], []]
+    assert said == ["p_score: has the name of a map of p, and is not predicted. Rename it."]
 
 
 def test_another_watch_goes_on_where_one_was_stopped(watching, scans):

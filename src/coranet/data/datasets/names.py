@@ -10,6 +10,7 @@ from pathlib import Path
 from coranet.data.listing import entries
 from coranet.data.problem import Problem, fatal, warning
 from coranet.data.readers import READERS, dicom, ending_of
+from coranet.errors import InputError
 
 _CHANNEL = re.compile(r"(?P<case>.+)_(?P<number>\d{4})", re.DOTALL)
 _MOMENT = re.compile(r"([_-](E[DS]|(frame|slice|visit|t)_?\d+))+\Z", re.IGNORECASE)
@@ -43,6 +44,23 @@ def stem(file: Path) -> str:
     """A scan's name without its ending, such as `.nii.gz`."""
     name = file.name or file.resolve().name  # a folder may be given as `.`
     return name[: len(name) - len(ending_of(file))] or name
+
+
+MAPS = ("uncertain", "score", "probabilities", "conservative", "radical")
+"""What `coranet predict` writes beside a label map, each as `<case>_<map>.nii.gz`."""
+
+
+def map_of(name: str, cases: Collection[str]) -> str | None:
+    """The case of whose map a name is, among these; None where it is of none."""
+    case, _, ending = name.rpartition("_")
+    return case if ending in MAPS and case in cases else None
+
+
+def refuse_twins(cases: Collection[str]) -> None:
+    """Refuse cases of which one has the name of another's map: one would be written over the other."""
+    for name in cases:
+        if case := map_of(name, cases):
+            raise InputError(f"The scans {case} and {name}: a map of the first has the name of the second. Rename one.")
 
 
 def patient_of(case: str) -> str:

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from coranet.data.datasets.folder import Case
 from coranet.geometry import Geometry
 
-__all__ = ["LabelWriter"]
+__all__ = ["ENDINGS", "LabelWriter"]
+
+ENDINGS = (".seg.nrrd", ".seg.dcm")
+"""Of what they write, as `<case><ending>`."""
 
 
 class LabelWriter(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,13 @@ MAY_BE_EMPTY = (
     *("AccessionNumber", "ReferringPhysicianName"),
 )
 """What the standard wants of every file, empty where nobody knows it. Scans without names often lack it."""
+_ANYTHING = re.compile(".*", re.DOTALL)
+_FITS = {
+    "PatientSex": re.compile("[MFO]?"),
+    **dict.fromkeys(("PatientBirthDate", "StudyDate"), re.compile("([0-9]{8})?")),
+    "StudyTime": re.compile(r"([0-9]{2,6}(\.[0-9]{1,6})?)?"),
+}
+"""How some of them are written."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,8 @@ class DicomSeg:
         for header in headers:  # highdicom asks for these, and not every series has them
             header.setdefault("SliceThickness", f"{np.linalg.norm(stack.step):.6g}")
             for name in MAY_BE_EMPTY:
+                if not _FITS.get(name, _ANYTHING).fullmatch(str(header.get(name, "") or "")):
+                    setattr(header, name, "")  # no word of the standard's, and so refused
                 header.setdefault(name, "")
         return library.seg.Segmentation(
             source_images=headers,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coranet.data.connected import keep_largest
+from coranet.data.datasets.names import MAPS
 from coranet.data.readers.nifti import write
 from coranet.geometry import Geometry
 from coranet.metrics.case_facts import CaseFacts
@@ -45,7 +46,7 @@ class Answer:
         return replace(self, label=label, uncertain=uncertain)
 
     def write(self, out: Path, case: str, geometry: Geometry, *, flat: bool = False, masks: bool = False) -> list[Path]:
-        """To `<case>.nii.gz` and, for each further map there is, `<case>_<map>.nii.gz`.
+        """To `<case>.nii.gz` and, for each further map there is, `<case>_<map>.nii.gz`; no other map of the case stays.
 
         Args:
             out: the folder.
@@ -71,4 +72,7 @@ class Answer:
             write(places["probabilities"], classes_last, geometry, probabilities=True)
         label = out / f"{case}.nii.gz"
         write(label, self.label, geometry, flat=flat)  # last: where it is, all is
+        for name in MAPS:  # of an earlier prediction, which says something else
+            if name not in places:
+                (out / f"{case}_{name}.nii.gz").unlink(missing_ok=True)
         return [label, *places.values()]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coranet.data.datasets.folder import Case, scan_cases
-from coranet.data.datasets.names import scans
-from coranet.errors import InputError
+from coranet.data.datasets.names import map_of, scans
+from coranet.errors import InputError, WriteError
 
 Signature = tuple[tuple[str, int, int], ...]
 """Names, sizes and times of the files of a scan."""
@@ -42,12 +42,20 @@ class Arrivals:
                 continue
             try:
                 self.predict(case)
+            except WriteError as error:  # the scan is sound: it is tried again at the next look
+                self._say_once(f"{error} Going on with other scans, and with this one later.")
             except InputError as error:
                 self.refused[case.name] = now
                 self.say(f"{error} Going on with other scans.")
             else:
+                self.refused.pop(case.name, None)
                 done.append(case.name)
         return done
+
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self.told:
+            self.told.add(sentence)
+            self.say(sentence)
 
     def _waiting(self) -> Iterator[Case]:
         """Scans that have no prediction yet, each listed by itself: one that lacks a channel keeps no other back."""
@@ -56,11 +64,13 @@ class Arrivals:
             try:
                 (case,) = scan_cases(file, self.channels)
             except InputError as error:
-                if str(error) not in self.told:
-                    self.told.add(str(error))
-                    self.say(f"{error} Going on with other scans.")
+                self._say_once(f"{error} Going on with other scans.")
                 continue
             found.setdefault(case.name, case)
+        for name in list(found):
+            if other := map_of(name, found):
+                self._say_once(f"{name}: has the name of a map of {other}, and is not predicted. Rename it.")
+        found = {name: case for name, case in found.items() if not map_of(name, found)}
         yield from (case for case in found.values() if not self.is_done(case))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from coranet.data.case_journal import CaseJournal
 from coranet.data.datasets.folder import Case
 from coranet.data.readers import Volume
-from coranet.data.writers import LabelWriter
+from coranet.data.writers import ENDINGS, LabelWriter
 from coranet.engine.prediction.answer import Answer
 from coranet.errors import InputError
 from coranet.files import make_folder
@@ -47,22 +47,42 @@ class CaseFiles:
         Raises:
             InputError: what is wrong with the first case that cannot be predicted, or with the folder for results.
         """
-        for writer in self.writers:
-            for case in cases:
-                writer.check(case)
+        unfit = self._unfit(cases)
         make_folder(self.out)
         found: dict[str, CaseFacts] = {}
         for number, case in enumerate(cases, start=1):
-            if facts := self.finished(case) or self._attempt(predict, case):
+            if facts := self.finished(case):
+                found[case.name] = facts
+            elif case.name in unfit:
+                self._refuse(case, unfit[case.name])
+            elif facts := self._attempt(predict, case):
                 found[case.name] = facts
             if on_case:
                 on_case(number, len(cases), case.name)
         return found
 
+    def _unfit(self, cases: Sequence[Case]) -> dict[str, str]:
+        """Cases whose label maps cannot be written in a further format, and why; refused at once if that is so of all."""
+        unfit: dict[str, str] = {}
+        for case in cases:
+            try:
+                for writer in self.writers:
+                    writer.check(case)
+            except InputError as error:
+                unfit[case.name] = str(error)
+                if self.on_refusal is None or len(unfit) == len(cases):
+                    raise
+        return unfit
+
     def finished(self, case: Case) -> CaseFacts | None:
         """What is known of a case whose files are there and are as they were; None of any other."""
         row = self.journal.found(case) if self.journal else None
         return None if row is None else CaseFacts.from_row(row)
+
+    def kept(self) -> dict[str, CaseFacts]:
+        """What is known of all cases that were finished, wherever their scans are by now."""
+        rows = self.journal.kept() if self.journal else {}
+        return {name: facts for name, row in rows.items() if (facts := CaseFacts.from_row(row))}
 
     def refusal(self, case: Case) -> str | None:
         """Why a case could not be predicted, where nothing has changed since."""
@@ -83,7 +103,16 @@ class CaseFiles:
             self._refuse(case, str(error) if named else f"{case.images[0].path}: {error}")
             return None
         files = answer.write(self.out, case.name, geometry, flat=volumes[0].flat, masks=self.masks)
-        files += [writer.write(self.out, case, answer.label, geometry) for writer in self.writers]
+        try:
+            files += [writer.write(self.out, case, answer.label, geometry) for writer in self.writers]
+        except InputError as error:
+            if self.on_refusal is None:
+                raise
+            self._refuse(case, str(error))
+            return None
+        for ending in ENDINGS:  # of an earlier prediction
+            if (further := self.out / f"{case.name}{ending}") not in files:
+                further.unlink(missing_ok=True)
         assert answer.facts is not None
         if self.journal:
             self.journal.add(case, answer.facts.to_row(), files)

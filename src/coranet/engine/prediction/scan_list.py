@@ -7,6 +7,7 @@ from pathlib import Path
 
 from coranet.data.datasets import read_dataset
 from coranet.data.datasets.folder import Case, scan_cases
+from coranet.data.datasets.names import refuse_twins
 from coranet.data.prepare.store_builder import fill_gaps
 from coranet.data.store import Store
 from coranet.errors import InputError
@@ -34,7 +35,7 @@ def list_scans(
         series: the DICOM series to take, by its UID or number, where there are several.
 
     Raises:
-        InputError: there are no such scans, or they lie where predictions would go.
+        InputError: there are no such scans, they lie where predictions would go, or would get files of one name.
     """
     if dataset and series:
         raise InputError(f"--series {series}: the layout of --dataset {dataset} says which series it takes. Drop one.")
@@ -45,6 +46,7 @@ def list_scans(
     if absent := sorted({*(only or ())} - {case.name for case in cases}):
         listed = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
         raise InputError(f"{scans}: lacks {len(absent)} of the {len(only or ())} cases asked for: {listed}.")
+    refuse_twins([case.name for case in cases])
     folder = scans if scans.is_dir() else scans.parent
     if out.resolve() == folder.resolve():
         raise InputError(f"{out}: holds the scans themselves. Write predictions to another folder.")
