@@ -17,6 +17,7 @@ from coranet.engine.run import Run
 from coranet.errors import InputError
 from coranet.runs.corrected import trained_on
 from coranet.runs.gain import GAIN
+from coranet.runs.labelling import labelled_scans
 from coranet.runs.launch import train
 from coranet.runs.options import Options
 from coranet.runs.run_plan import make_run
@@ -64,6 +65,7 @@ def test_corrected_cases_are_trained_on_with_the_settings_of_the_first_run(
     assert any("3 corrected cases count as labelled" in line for line in said)
     assert any(line.startswith("Dice of the 1 validation cases: ") for line in said)
     assert not any("teach it its own mistakes" in line for line in said)
+    assert set(labelled_scans(Trained.load(out, CPU), {})) == set(new.split.labelled)  # the stranger's lies elsewhere
     train(scans, out, Options(init=finished, labels=folder, cache=cache, device="cpu"), resume=True)  # the same command
     with pytest.raises(InputError, match="--labels elsewhere: the run was begun with"):
         train(scans, out, Options(labels=Path("elsewhere"), cache=cache), resume=True)

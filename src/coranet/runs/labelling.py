@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from math import isnan
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from coranet.data.datasets.folder import Case, read_folder, scan_cases
+from coranet.data.datasets.names import patient_of
 from coranet.data.prepare.cases import prepare_case
 from coranet.data.prepare.preparation import Preparation
 from coranet.engine.codec import decode
@@ -29,6 +31,7 @@ from coranet.evaluation.selection import (
 )
 from coranet.files import make_folder, write_atomically
 from coranet.metrics.case_facts import CaseFacts
+from coranet.runs.corrected import trained_on
 from coranet.runs.opened_store import OnProgress
 from coranet.runs.triage import judge_predictions
 
@@ -232,13 +235,15 @@ def _refuse(scans: Path, broken: Mapping[str, str]) -> NoReturn:
 
 def labelled_scans(trained: Trained, cases: Mapping[str, Case]) -> dict[str, Case]:
     """The cases that the run has labels of: among these, or where it was trained from; without those that are gone."""
-    source = Path(trained.run.data.source)
-    names = set(trained.whole_run.split.labelled)
-    try:
-        there = {case.name: case for case in read_folder(source).cases}
-    except InputError:  # moved, or in a layout of its own
-        there = {}
-    return {name: case for name, case in {**there, **cases}.items() if name in names}
+    run = trained.whole_run
+    there: dict[str, Case] = {}
+    with suppress(InputError):  # labels by persons that are gone
+        for name, one in trained_on(run, still=False).items():
+            if one.images and all(image.path.exists() for image in one.images):
+                there[name] = Case(name=name, images=one.images, label=None, part="Tr", patient=patient_of(name))
+    with suppress(InputError):  # moved, or in a layout of its own
+        there |= {case.name: case for case in read_folder(Path(run.data.source)).cases}
+    return {name: case for name, case in {**there, **cases}.items() if name in set(run.split.labelled)}
 
 
 def in_short(count: int) -> str:
