@@ -307,3 +307,23 @@ def test_corrections_are_written_as_they_were_made_and_no_better_than_actions_al
     assert dice[0] < dice[1] < dice[2] == 1
     found = read_corrections(tmp_path / "outNone")
     assert (nifti.read(found["b"].label).array == maps(1)[3]).all()
+
+
+def test_a_planned_row_has_the_steps_of_its_plan_and_no_minutes(bench, tmp_path):
+    from quick import options_of, planned
+
+    from coranet.data.splits.by_patient import Split
+    from uncertainty import Source
+
+    asked = SimpleNamespace(
+        out=tmp_path, minutes=18.0, device="cpu", threads=1, plan=BENCHMARKS / "quick_plan.json", sets=()
+    )
+    plan = planned(asked)
+    assert set(plan) == {"sunnybrook", "phantom", "hippocampus"}
+    source = Source(name="phantom", data=tmp_path, split=Split(labelled=("a",), unlabelled=("b",), val=(), test=("c",)))
+    for row, settings in plan["phantom"].items():
+        told = options_of(source, row, 3, asked, settings)
+        assert (told.minutes, told.seed, told.method) == (None, 3, row)
+        assert dict(told.overrides) == settings
+        assert int(settings["train.steps"]) > 1000
+    assert options_of(source, "coranet:plus[views=2]", 0, asked, None).minutes == 18.0
