@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from coranet.data.datasets.description import describe_predictions
 from coranet.data.readers.nifti import write
 from coranet.errors import InputError
 from coranet.evaluation import Scores, evaluate, score_pair
@@ -54,6 +55,22 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     scan(predictions / "c.nii.gz", cube(1, 3))
     (tmp_path / "dataset.json").write_text(json.dumps(DESCRIPTION))
     return predictions, labels
+
+
+def test_classes_of_one_name_and_two_numbers_are_refused(folders: tuple[Path, Path]) -> None:
+    """As where a run and a test set number them otherwise: each would be scored as another, and nobody would know."""
+    predictions, labels = folders
+    describe_predictions(predictions, {0: "background", 1: "Tumour", 2: "liver"})
+    with pytest.raises(InputError, match=rf"labelsTs: has (liver as 1|tumour as 2), and {predictions} has it as"):
+        evaluate(predictions, labels)
+    described = predictions / "dataset.json"
+    describe_predictions(
+        predictions, {0: "background", 1: "hepar", 2: "tumour"}
+    )  # another name is none of ours to judge
+    assert len(evaluate(predictions, labels).rows) == 6
+    described.write_text('{"labels": {"background": 0, "mine": 1}}')
+    describe_predictions(predictions, {0: "background", 1: "liver", 2: "tumour"})
+    assert json.loads(described.read_text()) == {"labels": {"background": 0, "mine": 1}}
 
 
 def test_cases_that_are_named_like_maps_are_scored_where_they_have_a_label(folders: tuple[Path, Path]) -> None:

@@ -115,6 +115,7 @@ def pair_up(predictions: Path, labels: Path) -> Pairs:
         if case in labelled or not (_is_map(case, predicted) or case.endswith(_OURS))
     }
     _check_cases(predicted, labelled, predictions, labels)
+    _check_numbers(predictions, labels)
     classes, ignore = declared_classes(predictions, labels) or (None, None)
     if classes is None:
         said, drawn = (classes_that_occur(files[case] for case in predicted) for files in (predicted, labelled))
@@ -155,6 +156,16 @@ def _check_cases(predicted: dict[str, Path], labelled: dict[str, Path], predicti
     if unknown := [case for case in predicted if case not in labelled]:
         message = f"has no label for {len(unknown)} of {len(predicted)} predictions: {', '.join(unknown)}"
         raise FileError(labels, message, "Give each label its prediction's name, or move these predictions away")
+
+
+def _check_numbers(predictions: Path, labels: Path) -> None:
+    """Refuse classes that have one name and two numbers: each would be scored as another."""
+    declared = [(declared_classes(one, one) or ({}, None))[0] for one in (predictions, labels)]
+    said, meant = ({name.lower(): number for number, name in classes.items()} for classes in declared)
+    for name in said.keys() & meant.keys():
+        if said[name] != meant[name]:
+            message = f"has {name} as {meant[name]}, and {predictions} has it as {said[name]}"
+            raise FileError(labels, message, "Number classes alike in both, as each dataset.json says they are")
 
 
 def _notes(unpredicted: list[str], labels: int) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Predictions lie on the input's own grid, whatever that is, and carry what was asked for."""
 
+import json
 import sys
 from io import BytesIO
 
@@ -31,7 +32,10 @@ def test_files(trained, scans, tmp_path):
     names = trained.predict_files(scans / "imagesTs", tmp_path / "out", probabilities=True, masks=True)
     assert list(names) == ["phantom_007", "phantom_008"]
     kinds = ["", "_conservative", "_probabilities", "_radical", "_score", "_uncertain"]
-    expected = sorted(f"{name}{kind}.nii.gz" for name in names for kind in kinds)
+    expected = sorted(["dataset.json", *(f"{name}{kind}.nii.gz" for name in names for kind in kinds)])
+    assert json.loads((tmp_path / "out/dataset.json").read_text())["labels"] == {
+        name: value for value, name in trained.classes.items()
+    }
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == expected
     scan = nib.load(scans / "imagesTs/phantom_007_0000.nii.gz")
     for kind in ("", "_uncertain"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,10 @@ from coranet.data.problem import FileError, Problem
 from coranet.data.readers import READERS, ending_of
 from coranet.data.readers.nifti import ENDINGS
 from coranet.file_names import printable
+from coranet.files import write_atomically
 from coranet.json_files import JsonError, read_json
 
+_OURS = "coranet predict"
 EXAMPLE = '{"channel_names": {"0": "CT"}, "labels": {"background": 0, "organ": 1}, "file_ending": ".nii.gz"}'
 """The least a `dataset.json` says."""
 
@@ -75,6 +78,18 @@ def read_dataset_json(path: Path) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         raise FileError(path, "is not a JSON object", f"Write it like {EXAMPLE}")
     return data
+
+
+def describe_predictions(folder: Path, classes: Mapping[int, str]) -> None:
+    """Say beside label maps what their values mean, in nnU-Net's way; a dataset.json that is not ours is left alone."""
+    path = folder / "dataset.json"
+    content = {"labels": {name: value for value, name in classes.items()}, "file_ending": ENDINGS[0], "by": _OURS}
+    try:
+        there = read_json(path, "") if path.exists() else None
+    except JsonError:
+        return
+    if there is None or (isinstance(there, dict) and there.get("by") == _OURS and there != content):
+        write_atomically(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def _channels(path: Path, data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from coranet.data.datasets.description import describe_predictions
 from coranet.data.datasets.folder import Case, scan_cases
 from coranet.data.grid import Grid
 from coranet.data.prepare.cases import (
@@ -293,4 +294,6 @@ class Trained:
     ) -> dict[str, CaseFacts]:
         """Predict cases, and write what is asked for of each."""
         predict = partial(self.predict_volumes, probabilities=probabilities, scores=True)
-        return files.write(predict, cases, on_progress)
+        found = files.write(predict, cases, on_progress)
+        describe_predictions(files.out, self.classes)
+        return found
