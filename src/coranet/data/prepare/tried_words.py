@@ -45,7 +45,7 @@ class TriedWords:
         counts = np.zeros((_kinds(classes), classes), np.int64)
         for word, truth in cases:
             drawn = truth < classes
-            pairs = kinds_of(word, classes)[drawn] * classes + truth[drawn]
+            pairs = kinds_of(word, classes)[drawn] * np.int32(classes) + truth[drawn]
             counts += np.bincount(pairs, minlength=counts.size).reshape(counts.shape)
         return cls(_meaning(counts), classes)
 
@@ -54,9 +54,9 @@ class TriedWords:
         return np.where(word == NO_WORD, NO_WORD, self.meaning[kinds_of(word, self.classes)]).astype(np.uint8)
 
 
-def kinds_of(word: Words, classes: int) -> NDArray[np.intp]:
+def kinds_of(word: Words, classes: int) -> NDArray[np.int32]:
     """The kind of each voxel's word, `(X, Y, Z)`: its band, then what it says, then what the nearest other word says."""
-    said = np.minimum(word, classes).astype(np.intp)  # silence comes last
+    said = np.minimum(word, classes).astype(np.int32)  # silence comes last
     kinds = _number(len(EDGES), said, classes, classes)
     box = _about_edges(said)
     inner = said[box]
@@ -65,13 +65,13 @@ def kinds_of(word: Words, classes: int) -> NDArray[np.intp]:
         if own.all():
             continue
         distance, nearest = distance_transform_edt(own, return_indices=True)
-        band = np.digitize(distance, EDGES)
+        band = np.digitize(distance, EDGES).astype(np.int32)
         other = np.where(band < len(EDGES), inner[tuple(nearest)], classes)
         kinds[box] = np.where(own, _number(band, value, other, classes), kinds[box])
     return kinds
 
 
-def _about_edges(said: NDArray[np.intp]) -> tuple[slice, ...]:
+def _about_edges(said: NDArray[np.int32]) -> tuple[slice, ...]:
     """A box outside which all is alike and far from any other word; distances in it are as in the whole."""
     commonest, margin = np.bincount(said.ravel()).argmax(), int(np.ceil(EDGES[-1]))
     box = []
@@ -88,9 +88,9 @@ def _kinds(classes: int) -> int:
 
 
 def _number(
-    band: NDArray[np.intp] | int, said: NDArray[np.intp] | int, other: NDArray[np.intp] | int, classes: int
-) -> NDArray[np.intp]:
-    return np.asarray((np.asarray(band) * (classes + 1) + said) * (classes + 1) + other, np.intp)
+    band: NDArray[np.int32] | int, said: NDArray[np.int32] | int, other: NDArray[np.int32] | int, classes: int
+) -> NDArray[np.int32]:
+    return np.asarray((np.asarray(band) * (classes + 1) + said) * (classes + 1) + other, np.int32)
 
 
 def _meaning(counts: NDArray[np.int64]) -> NDArray[np.uint8]:
