@@ -62,8 +62,8 @@ def write_cases(root, names, geometry=None, shape=SHAPE):
             nifti.write(root / "predictions" / f"{name}{ending}.nii.gz", values, geometry)
 
 
-def workshop_of(root, run="run"):
-    corrections = CorrectionsFolder(root=root / "out", run=root / run, channels=["MR"], classes=CLASSES)
+def workshop_of(root, run="run", classes=None):
+    corrections = CorrectionsFolder(root=root / "out", run=root / run, channels=["MR"], classes=classes or CLASSES)
     cases = {case.name: case for case in scan_cases(root / "scans", 1)}
     corrections.begin(cases)
     return Workshop(cases=cases, predictions=root / "predictions", corrections=corrections)

@@ -4,8 +4,10 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from coranet.data.readers import nifti
+from coranet.engine.prediction.trained import Trained
 from coranet.review.miniature import PAINT
 from coranet.runs.gain import GAIN
 from tests.review.browser import launched, load_axe, open_case, open_page, reviewing, until
@@ -180,7 +182,7 @@ def test_what_is_shown_and_saved_is_right_in_every_orientation(chromium, finishe
             keys(page, "k", "r", "f", "c", "n", "f", "r", "Shift+C", "s")
             saved(page, f"case{number}")
             page.evaluate("document.getElementById('say').textContent = ''")
-    workshop = workshop_of(tmp_path)
+    workshop = workshop_of(tmp_path, classes=Trained.load(finished, torch.device("cpu")).classes)
     _, prediction, *_ = maps()
     for number, turn in turns.items():
         files = workshop.prepared(f"case{number}")
