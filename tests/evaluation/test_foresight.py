@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from math import isnan
+from math import isnan, nan
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from coranet.cli import main
 from coranet.data.readers.nifti import write
 from coranet.evaluation import evaluate, foresee
+from coranet.evaluation.foresight import Foresight
 from coranet.evaluation.quality import CASES, Quality, write_qualities
 from coranet.geometry import Geometry
 
@@ -74,3 +75,8 @@ def test_without_a_fit_failures_are_counted_alone(folders, capsys):
     content = json.loads(capsys.readouterr().out)["expected"]
     assert content["rank_correlation"] is None
     assert content["failures_first"] == 1
+
+
+def test_of_no_case_nothing_is_said_but_that():
+    nothing = Foresight(cases=0, rank_correlation=nan, off=nan, covered=nan, failures=0, failures_first=0, first=0)
+    assert nothing.in_words() == "cases.csv says nothing of these cases."

@@ -15,6 +15,7 @@ from coranet.data.readers import nifti
 from coranet.errors import InputError
 from coranet.evaluation.quality import CASES
 from coranet.review.entrance import Entrance
+from coranet.review.prepared_case import PreparedCase
 from coranet.review.retraining import Retraining
 from coranet.review.server import ReviewServer
 from tests.review.reviewed import directions, geometry_of, maps, workshop_of, write_cases
@@ -314,6 +315,15 @@ def test_a_broken_scan_is_listed_and_does_not_block(tmp_path):
     assert "not gzip-compressed" in rows["a"]["problem"]
     assert "has no prediction" in rows["b"]["problem"]
     assert rows["c"]["ready"]
+
+
+def test_a_fault_of_ours_in_one_case_does_not_end_the_work_on_others(tmp_path, monkeypatch):
+    write_cases(tmp_path, ["a", "b"])
+    make = PreparedCase.make
+    monkeypatch.setattr(PreparedCase, "make", lambda files: {}["a"] if files.case.name == "a" else make(files))
+    rows = {row["name"]: row for row in Desk(tmp_path).browser.get("/api/queue").json()["cases"]}
+    assert "a: could not be prepared" in rows["a"]["problem"]
+    assert rows["b"]["ready"]
 
 
 def test_what_a_case_needs_is_made_once(desk, monkeypatch):

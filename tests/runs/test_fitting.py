@@ -54,6 +54,8 @@ def test_each_patient_is_held_out_once_and_then_takes_no_part():
     for folds in (1, 5):
         with pytest.raises(InputError, match="between 2 and 4, as 4 patients are labelled"):
             deal(split, patients, folds, 0)
+    with pytest.raises(InputError, match="Only one patient is labelled"):
+        deal(replace(split, labelled=split.labelled[:1]), patients, 2, 0)
 
 
 def test_folds_are_fitted_written_and_cleared_away(calibrated, scans):

@@ -42,6 +42,8 @@ class Foresight:
     def in_words(self) -> str:
         """For a person."""
         among = f", {self.failures_first} of them among the first {self.first} of {CASES}" if self.failures else ""
+        if not self.cases:
+            return f"{CASES} says nothing of these cases."
         said = [f"Poor (Dice below {FAILED}, or an object missed): {self.failures} of {self.cases} cases{among}."]
         if not isnan(self.rank_correlation):
             said.insert(0, f"Expected Dice ranks {self.cases} cases with a correlation of {self.rank_correlation:.2f}.")

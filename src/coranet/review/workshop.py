@@ -66,7 +66,7 @@ class Workshop:
                 self.ready[name] = replace(files.facts() or files.make(), pieces=())
             except InputError as error:
                 self.problems[name] = str(error)
-            except (OSError, MemoryError, RuntimeError) as error:
+            except (OSError, MemoryError, RuntimeError, ValueError, LookupError, ArithmeticError) as error:
                 self.problems[name] = f"{name}: could not be prepared ({error}). Check the scan and the disk."
         if maker:
             maker.finish()

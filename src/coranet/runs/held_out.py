@@ -57,6 +57,8 @@ def deal(split: Split, patients: Mapping[str, str], folds: int, seed: int) -> li
         InputError: there are fewer labelled patients than folds, or fewer folds than two.
     """
     people = sorted({patients[case] for case in split.labelled})
+    if len(people) < 2:
+        raise InputError("Only one patient is labelled, and each has to be set apart once. Label another to calibrate.")
     if not 2 <= folds <= len(people):
         raise InputError(
             f"--folds {folds}: between 2 and {len(people)}, as {len(people)} patients are labelled. "

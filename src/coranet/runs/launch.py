@@ -26,7 +26,7 @@ from coranet.files import write_atomically
 from coranet.locks import owned
 from coranet.methods import OwnFile, own_name
 from coranet.runs.admission import check_free, check_processes, check_same
-from coranet.runs.corrected import trained_on
+from coranet.runs.corrected import MARK, trained_on
 from coranet.runs.fitting import fit_on_validation
 from coranet.runs.gain import write_gain
 from coranet.runs.machine.device import find_device
@@ -104,7 +104,7 @@ class Launch:
             return
         if begun_at < run.train.steps or not (out / FITTED).exists():  # what is finished may have a better fit by now
             fit_on_validation(run, store, trainer.setup.predictor(), device, out)
-        if corrected := trained_on(run, still=False):
+        if corrected := run.made_with.get(MARK) or trained_on(run):
             write_gain(run, store, out, device, corrected, self.say)
 
     def _resumed(self) -> tuple[Trainer, Store]:
