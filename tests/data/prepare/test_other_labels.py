@@ -99,9 +99,16 @@ def test_a_map_on_another_grid_is_refused(store: Store, tmp_path: Path) -> None:
 
 def test_what_is_kept_comes_back_or_is_refused(store: Store, tmp_path: Path) -> None:
     found = OtherLabels.read(teacher(tmp_path / "t", word()), store, ["a"])
-    found.write(tmp_path)
-    again = OtherLabels.kept(tmp_path, store).maps
-    assert (again["a"] == found.maps["a"]).all()
+    for tried in (False, True):
+        replace(found, tried=tried).write(tmp_path)
+        again = OtherLabels.kept(tmp_path, store)
+        assert (again.maps["a"] == found.maps["a"]).all()
+        assert again.tried == tried
+    OtherLabels({"file": found.maps["a"]}).write(tmp_path)  # a name that NumPy takes for its own
+    with pytest.raises(InputError, match="holds labels of file that are not of these scans"):
+        OtherLabels.kept(tmp_path, store)
+    np.savez(tmp_path / FILE, a=found.maps["a"])  # as earlier versions kept them
+    assert not OtherLabels.kept(tmp_path, store).tried
     np.savez(tmp_path / FILE, a=np.zeros((2, 2, 2), np.uint8))
     with pytest.raises(InputError, match="not of these scans"):
         OtherLabels.kept(tmp_path, store)

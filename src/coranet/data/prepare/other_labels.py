@@ -31,8 +31,8 @@ from coranet.files import write_atomically
 
 FILE = "teacher.npz"
 """What a run folder keeps of it."""
-TRIED = "tried"
-"""The folder within it of words that were tried; others lie in no folder."""
+TRIED, TOLD = "tried/", "told/"
+"""The folders within it of words that were tried and of others, so that a case may be called as it likes."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class OtherLabels:
 
     def write(self, run_folder: Path) -> None:
         """Keep them, so that a run can go on without the folder they came from."""
-        buffer, place = io.BytesIO(), f"{TRIED}/" if self.tried else ""
+        buffer, place = io.BytesIO(), TRIED if self.tried else TOLD
         maps: dict[str, Any] = {f"{place}{name}": word for name, word in self.maps.items()}
         np.savez_compressed(buffer, **maps)  # of numbers, so that nothing is pickled; NumPy 1.26 cannot be told so
         write_atomically(run_folder / FILE, buffer.getvalue())
@@ -96,8 +96,8 @@ class OtherLabels:
                 maps = {name: content[name] for name in content.files}
         except (OSError, ValueError, BadZipFile, EOFError) as error:
             raise FileError(path, "is missing or cannot be read", "Start the run anew") from error
-        tried = all(name.startswith(f"{TRIED}/") for name in maps)
-        maps = {name.removeprefix(f"{TRIED}/"): array for name, array in maps.items()}
+        tried = all(name.startswith(TRIED) for name in maps)
+        maps = {name.removeprefix(TRIED).removeprefix(TOLD): array for name, array in maps.items()}
         for name, array in maps.items():
             if name not in store.cases or array.shape != store.cases[name].shape[1:] or array.dtype != np.uint8:
                 raise FileError(path, f"holds labels of {name[:100]} that are not of these scans", "Start the run anew")
