@@ -225,7 +225,7 @@ def test_what_is_not_taken_is_said(scans, cache, finished, tmp_path):
         nifti.write(folder / f"{name}.nii.gz", np.ones(scan.array.shape, np.uint8), scan.geometry)
     make_run(scans, Options(init=finished, labels=folder.parent, cache=cache), CPU, say=said.append)
     assert any(line.startswith("1 corrected cases count as labelled") for line in said)
-    assert f"Validation cases, or of their patients, stay what they are: {watched}." in said
+    assert f"Not trained on, as they are validation cases or of their patients: {watched}." in said
 
 
 def write_nrrd(path, array, geometry):

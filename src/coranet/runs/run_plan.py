@@ -251,7 +251,7 @@ def _with_corrected(
     taken = [case for case in corrections if case in found.labelled]
     say(f"{len(taken)} corrected cases count as labelled: {len(found.labelled)} labelled cases in all.")
     if passed := [case for case in corrections if case not in taken]:
-        say(f"Validation cases, or of their patients, stay what they are: {', '.join(passed)}.")
+        say(f"Not trained on, as they are validation cases or of their patients: {', '.join(passed)}.")
     if lost := [case for case in split.test if case not in found.test]:
         say(f"They were test cases, or are of their patients, and cannot be tested on any more: {', '.join(lost)}.")
     return found
