@@ -248,7 +248,7 @@ def labelled_scans(trained: Trained, cases: Mapping[str, Case]) -> dict[str, Cas
 
 def in_short(count: int) -> str:
     """Why a usual scan is asked for."""
-    return {0: "unlike all others", 1: "1 other looks like it"}.get(count, f"{count} others look like it")
+    return {0: "no other is most like it", 1: "1 other looks like it"}.get(count, f"{count} others look like it")
 
 
 def look_at_all(
