@@ -118,7 +118,7 @@ def test_two_hundred_cases_in_a_row_with_a_kill_in_the_middle(finished, tmp_path
                 sizes.append(memory_of(process.pid))
             process.send_signal(signal.SIGKILL)
             process.wait()
-    workshop = workshop_of(tmp_path)
+    workshop = workshop_of(tmp_path, classes=Trained.load(finished, find_device("cpu")).classes)
     for name in saved:
         assert workshop.corrections.note(name)["status"] == "corrected"
         assert np.array_equal(nifti.read(workshop.corrections.label(name)).array, maps(7, (64, 64, 24))[3])
