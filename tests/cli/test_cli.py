@@ -239,6 +239,7 @@ def test_from_scans_to_scores(capsys, scans, cache, tmp_path):
     assert "encoder and main head alone" in err
     assert sorted(path.name for path in (tmp_path / "q").glob("[!.]*")) == [
         "cases.csv",
+        "dataset.json",
         "phantom_007.nii.gz",
         "phantom_008.nii.gz",
     ]

@@ -75,7 +75,7 @@ def test_a_prediction_that_is_stopped_goes_on(scans, finished, tmp_path, run, mo
         "phantom_007_uncertain.nii.gz",
     ]
     assert run(*command)[0] == 0
-    assert len(files_in(tmp_path / "out")) == 8
+    assert len(files_in(tmp_path / "out")) == 9
 
 
 @pytest.mark.parametrize("signum", SIGNALS)
