@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 STUDIES = {
     "acdc-dev1-7, 400 steps": "ACDC",
-    "la-dev1-8, 600 steps": "left atrium",
+    "la-dev1-8, 5 labels, 600 steps": "left atrium",
     "hippocampus-10, 300 steps": "hippocampus",
 }
 """By their name in the file."""
